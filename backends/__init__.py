@@ -1,0 +1,1 @@
+"""Where clusters run: one folder per backend, and what they share."""

@@ -1,0 +1,1 @@
+"""Clusters kept in a database: store, plan and reconcile, whatever launches them."""

@@ -1,0 +1,1 @@
+"""Traefik as the one public port."""

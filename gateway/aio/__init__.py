@@ -1,0 +1,1 @@
+"""Async tools that know nothing of Dask."""

@@ -1,0 +1,162 @@
+"""Caps per user and per group, and whether a request fits under them. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+from gateway.domain.errors import LimitExceeded
+from gateway.domain.user import User
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What clusters hold, or may grow to: an adaptive one counts its maximum.
+
+    Parameters
+    ----------
+    clusters, workers
+        Numbers of active clusters and of their workers.
+    cores, memory_bytes
+        Sums over schedulers and workers.
+    """
+
+    clusters: int = 0
+    workers: int = 0
+    cores: float = 0.0
+    memory_bytes: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Highest `Usage`; ``None`` is no cap."""
+
+    clusters: int | None = None
+    workers: int | None = None
+    cores: float | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Whose usage is summed: ``user:alice`` or ``group:lab``, with its caps."""
+
+    key: str
+    caps: Caps
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a cluster takes: its scheduler once, a worker each."""
+
+    scheduler_cores: float
+    scheduler_memory_bytes: int
+    worker_cores: float
+    worker_memory_bytes: int
+
+    def take(self, workers: int) -> Usage:
+        """Return the usage of one cluster with ``workers`` workers."""
+        return Usage(
+            1,
+            workers,
+            self.scheduler_cores + workers * self.worker_cores,
+            self.scheduler_memory_bytes + workers * self.worker_memory_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Caps that an operator set.
+
+    Parameters
+    ----------
+    default
+        For each user who is not named in ``users``.
+    users
+        By user name; replaces the default.
+    groups
+        By group name; the members' clusters are summed. All groups of a user
+        must have room.
+    """
+
+    default: Caps = Caps()
+    users: Mapping[str, Caps] = ()  # type: ignore[assignment]  # empty; a dict is mutable
+    groups: Mapping[str, Caps] = ()  # type: ignore[assignment]  # empty; a dict is mutable
+
+    def shares(self, user: User) -> tuple[Share, ...]:
+        """Return all shares that a cluster of ``user`` counts in, sorted by key.
+
+        Shares without any cap are left out. The order is the order in which
+        locks are to be taken.
+        """
+        users, groups = dict(self.users), dict(self.groups)
+        found = [Share(f"user:{user.name}", users.get(user.name, self.default))]
+        found += [Share(f"group:{g}", groups[g]) for g in user.groups if g in groups]
+        return tuple(sorted((s for s in found if s.caps != Caps()), key=lambda s: s.key))
+
+
+def check_create(shape: Shape, shares: Iterable[tuple[Share, Usage]]) -> None:
+    """Refuse one more cluster that does not fit.
+
+    Parameters
+    ----------
+    shape
+        Of the new cluster; it starts with no worker.
+    shares
+        Each share with what its active clusters hold now.
+
+    Raises
+    ------
+    LimitExceeded
+        Naming the share, the cap and what is held.
+    """
+    for share, held in shares:
+        total = held + shape.take(0)
+        for name, unit in (("clusters", ""), ("cores", " cores"), ("memory_bytes", " bytes of memory")):
+            cap = getattr(share.caps, name)
+            if cap is not None and getattr(total, name) > cap:
+                what = name.removesuffix("_bytes")
+                raise LimitExceeded(
+                    f"{format_share(share.key)} may use at most {cap:g}{unit or ' ' + what} "
+                    f"and holds {getattr(held, name):g} already; stop a cluster first"
+                )
+
+
+def room_for_workers(
+    shape: Shape, shares: Iterable[tuple[Share, Usage]]
+) -> tuple[int | None, str]:
+    """Return how many workers a cluster may have, and which share says so.
+
+    Parameters
+    ----------
+    shape
+        Of the cluster.
+    shares
+        Each share with what its *other* active clusters hold now.
+
+    Returns
+    -------
+    tuple
+        The number, ``None`` if there is no cap, and the share's name for people.
+    """
+    best: tuple[int | None, str] = (None, "")
+    for share, held in shares:
+        alone = held + shape.take(0)
+        rooms = []
+        if share.caps.workers is not None:
+            rooms.append(share.caps.workers - alone.workers)
+        if share.caps.cores is not None and shape.worker_cores > 0:
+            rooms.append(int((share.caps.cores - alone.cores) / shape.worker_cores + 0.0005))
+        if share.caps.memory_bytes is not None and shape.worker_memory_bytes > 0:
+            rooms.append((share.caps.memory_bytes - alone.memory_bytes) // shape.worker_memory_bytes)
+        for room in rooms:
+            if best[0] is None or room < best[0]:
+                best = (max(0, room), format_share(share.key))
+    return best
+
+
+def format_share(key: str) -> str:
+    """Return ``user 'alice'`` or ``group 'lab'`` for a share's key."""
+    kind, _, name = key.partition(":")
+    return f"{kind} {name!r}"

@@ -1,0 +1,154 @@
+"""Clamp wanted numbers of workers to a cluster's limits, and say so."""
+
+import math
+from dataclasses import dataclass
+
+from gateway.domain.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleOutcome:
+    """A number that was accepted.
+
+    Parameters
+    ----------
+    replicas
+        Wanted number of workers, within the limits.
+    message
+        What the stock client shows as a warning; ``None`` if nothing was cut.
+    """
+
+    replicas: int
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptOutcome:
+    """Adaptive bounds that were accepted; ``message`` as in `ScaleOutcome`."""
+
+    minimum: int
+    maximum: int
+    message: str | None = None
+
+
+def derive_max_workers(
+    *,
+    max_workers: int | None = None,
+    cores: tuple[float | None, float, float] = (None, 0, 0),
+    memory: tuple[float | None, float, float] = (None, 0, 0),
+) -> int | None:
+    """Return the effective cap on the workers of a cluster, ``None`` for none.
+
+    Parameters
+    ----------
+    max_workers
+        The explicit cap.
+    cores, memory
+        (cap of the cluster, scheduler's share, one worker's share), in cores
+        and in bytes. A worker's share of 0 does not limit.
+
+    Examples
+    --------
+    >>> derive_max_workers(max_workers=9, cores=(10, 1, 2))
+    4
+    >>> derive_max_workers() is None
+    True
+    """
+    caps = [] if max_workers is None else [max_workers]
+    for cap, scheduler, worker in (cores, memory):
+        if cap is not None and worker > 0:
+            # Half a thousandth, so that 0.3 - 0.1 holds two workers of 0.1.
+            caps.append(math.floor((cap - scheduler) / worker + 0.0005))
+    return max(0, min(caps)) if caps else None
+
+
+def clamp_scale(count: int, max_workers: int | None) -> ScaleOutcome:
+    """Clamp a number of workers that a user asked for.
+
+    Raises
+    ------
+    InvalidRequest
+        If ``count`` is negative.
+
+    Notes
+    -----
+    Programs match on ``Scaling to <n> instead`` (peer: dask-gateway 2026.3).
+
+    Examples
+    --------
+    >>> clamp_scale(7, 5).message
+    'Scale request of 7 workers would exceed resource limit of 5 workers. Scaling to 5 instead.'
+    """
+    if count < 0:
+        raise InvalidRequest(
+            "count", f"Scale expects a non-negative integer, got {count}"
+        )
+    if max_workers is None or count <= max_workers:
+        return ScaleOutcome(count)
+    return ScaleOutcome(
+        max_workers,
+        f"Scale request of {count} workers would exceed resource limit of "
+        f"{max_workers} workers. Scaling to {max_workers} instead.",
+    )
+
+
+def clamp_adapt(
+    minimum: int | None, maximum: int | None, max_workers: int | None, *, default: int
+) -> AdaptOutcome:
+    """Clamp adaptive bounds that a user asked for.
+
+    Parameters
+    ----------
+    minimum, maximum
+        As asked; ``None`` means 0 and "as many as allowed".
+    max_workers
+        Cap of the cluster.
+    default
+        Maximum where neither the user nor the cluster names one: an unbounded
+        adaptive cluster once made 8,766 pods for one user.
+
+    Raises
+    ------
+    InvalidRequest
+        If a bound is negative, or the minimum is above the maximum.
+
+    Notes
+    -----
+    Programs match on ``Using `maximum=M, minimum=m` instead``.
+
+    Examples
+    --------
+    >>> clamp_adapt(None, 9, 5, default=100).maximum
+    5
+    >>> clamp_adapt(2, 4, None, default=100).message is None
+    True
+    """
+    for field, bound in (("minimum", minimum), ("maximum", maximum)):
+        if bound is not None and bound < 0:
+            raise InvalidRequest(field, f"must be >= 0, got {bound}")
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise InvalidRequest(
+            "minimum", f"must be <= maximum ({maximum}), got {minimum}"
+        )
+    low = 0 if minimum is None else minimum
+    cap = max(default, low) if max_workers is None else max_workers
+    high = min(cap, cap if maximum is None else maximum) if max_workers is not None else (
+        cap if maximum is None else maximum
+    )
+    low = min(low, high)
+    message = None
+    if (minimum or 0) > low or (maximum is not None and maximum > high):
+        message = (
+            f"Adapt with `maximum={maximum}, minimum={minimum}` would exceed resource "
+            f"limit of {high} workers. Using `maximum={high}, minimum={low}` instead."
+        )
+    elif maximum is None and max_workers is None:
+        message = (
+            f"Adapt without a maximum. Using `maximum={high}, minimum={low}` instead."
+        )
+    return AdaptOutcome(low, high, message)
+
+
+def clamp_target(target: int, minimum: int, maximum: int) -> int:
+    """Return ``target`` within the adaptive bounds."""
+    return max(minimum, min(maximum, target))
