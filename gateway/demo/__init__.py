@@ -1,0 +1,1 @@
+"""``daskfleet demo``: from nothing to a computation, with progress and reasons."""
