@@ -116,9 +116,7 @@ class Backend(Protocol):
         """Return one cluster, with its credentials while it is RUNNING."""
         ...
 
-    async def wait_for_change(
-        self, name: str, version: int, timeout_s: float
-    ) -> None:
+    async def wait_for_change(self, name: str, version: int, timeout_s: float) -> None:
         """Return once the cluster's version may have passed ``version``.
 
         Early and needless returns are allowed; also returns when the time is
@@ -147,7 +145,7 @@ class Backend(Protocol):
     async def adapt_cluster(
         self, name: str, minimum: int | None, maximum: int | None
     ) -> AdaptOutcome:
-        """Accept adaptive bounds, under a new adaptive id. Raises as `scale_cluster`."""
+        """Accept adaptive bounds under a new id. Raises as `scale_cluster`."""
         ...
 
     async def end_adaptive(self, name: str) -> None:
@@ -199,9 +197,7 @@ class Authenticator(Protocol):
         """Release everything."""
         ...
 
-    def authenticate(
-        self, request: web.Request
-    ) -> Awaitable[User | tuple[User, Any]]:
+    def authenticate(self, request: web.Request) -> Awaitable[User | tuple[User, Any]]:
         """Return the user, or the user and a context for `pre_response`.
 
         Raises
@@ -212,7 +208,10 @@ class Authenticator(Protocol):
         ...
 
     async def pre_response(
-        self, request: web.Request, response: web.StreamResponse, context: Any  # noqa: ANN401 - whatever authenticate returned
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        context: Any,  # noqa: ANN401 - whatever authenticate returned
     ) -> None:
         """Change the response, error responses too, before it is sent."""
         ...

@@ -109,7 +109,7 @@ class JobView:
     pids: frozenset[int] = frozenset()
 
 
-class StartFailed(Exception):  # noqa: N818 - the house's errors are named for what happened
+class StartFailed(Exception):
     """A job cannot be started as it is; the text says why and what to do."""
 
 
@@ -155,9 +155,7 @@ class Launcher(Protocol):
         """Remove every trace of an ended cluster, logs included."""
         ...
 
-    def read_logs(
-        self, ref: JobRef, *, tail: int, follow: bool
-    ) -> AsyncIterator[str]:
+    def read_logs(self, ref: JobRef, *, tail: int, follow: bool) -> AsyncIterator[str]:
         """Yield output lines, oldest first; `follow` until the job has ended."""
         ...
 
@@ -166,7 +164,7 @@ class Launcher(Protocol):
         ...
 
     async def owns_port(self, ref: JobRef, port: int) -> bool | None:
-        """Return whether a process of the job listens on ``port``; ``None``: unknown."""
+        """Return whether the job listens on ``port``, ``None`` if nobody knows."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Caps per user and per group, and whether a request fits under them. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from gateway.domain.errors import LimitExceeded
 from gateway.domain.user import User
@@ -25,7 +25,9 @@ class Usage:
     memory_bytes: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Usage(
+            *(getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ class Policy:
     """
 
     default: Caps = Caps()
-    users: Mapping[str, Caps] = ()  # type: ignore[assignment]  # empty; a dict is mutable
-    groups: Mapping[str, Caps] = ()  # type: ignore[assignment]  # empty; a dict is mutable
+    users: Mapping[str, Caps] = field(default_factory=dict)
+    groups: Mapping[str, Caps] = field(default_factory=dict)
 
     def shares(self, user: User) -> tuple[Share, ...]:
         """Return all shares that a cluster of ``user`` counts in, sorted by key.
@@ -90,10 +92,15 @@ class Policy:
         Shares without any cap are left out. The order is the order in which
         locks are to be taken.
         """
-        users, groups = dict(self.users), dict(self.groups)
-        found = [Share(f"user:{user.name}", users.get(user.name, self.default))]
-        found += [Share(f"group:{g}", groups[g]) for g in user.groups if g in groups]
-        return tuple(sorted((s for s in found if s.caps != Caps()), key=lambda s: s.key))
+        found = [Share(f"user:{user.name}", self.users.get(user.name, self.default))]
+        found += [
+            Share(f"group:{group}", self.groups[group])
+            for group in user.groups
+            if group in self.groups
+        ]
+        return tuple(
+            sorted((s for s in found if s.caps != Caps()), key=lambda s: s.key)
+        )
 
 
 def check_create(shape: Shape, shares: Iterable[tuple[Share, Usage]]) -> None:
@@ -113,12 +120,15 @@ def check_create(shape: Shape, shares: Iterable[tuple[Share, Usage]]) -> None:
     """
     for share, held in shares:
         total = held + shape.take(0)
-        for name, unit in (("clusters", ""), ("cores", " cores"), ("memory_bytes", " bytes of memory")):
+        for name, unit in (
+            ("clusters", "clusters"),
+            ("cores", "cores"),
+            ("memory_bytes", "bytes of memory"),
+        ):
             cap = getattr(share.caps, name)
             if cap is not None and getattr(total, name) > cap:
-                what = name.removesuffix("_bytes")
                 raise LimitExceeded(
-                    f"{format_share(share.key)} may use at most {cap:g}{unit or ' ' + what} "
+                    f"{format_share(share.key)} may use at most {cap:g} {unit} "
                     f"and holds {getattr(held, name):g} already; stop a cluster first"
                 )
 
@@ -147,9 +157,14 @@ def room_for_workers(
         if share.caps.workers is not None:
             rooms.append(share.caps.workers - alone.workers)
         if share.caps.cores is not None and shape.worker_cores > 0:
-            rooms.append(int((share.caps.cores - alone.cores) / shape.worker_cores + 0.0005))
+            rooms.append(
+                int((share.caps.cores - alone.cores) / shape.worker_cores + 0.0005)
+            )
         if share.caps.memory_bytes is not None and shape.worker_memory_bytes > 0:
-            rooms.append((share.caps.memory_bytes - alone.memory_bytes) // shape.worker_memory_bytes)
+            rooms.append(
+                (share.caps.memory_bytes - alone.memory_bytes)
+                // shape.worker_memory_bytes
+            )
         for room in rooms:
             if best[0] is None or room < best[0]:
                 best = (max(0, room), format_share(share.key))

@@ -76,8 +76,8 @@ def clamp_scale(count: int, max_workers: int | None) -> ScaleOutcome:
 
     Examples
     --------
-    >>> clamp_scale(7, 5).message
-    'Scale request of 7 workers would exceed resource limit of 5 workers. Scaling to 5 instead.'
+    >>> clamp_scale(7, 5).replicas, clamp_scale(3, 5).message
+    (5, None)
     """
     if count < 0:
         raise InvalidRequest(
@@ -131,10 +131,8 @@ def clamp_adapt(
             "minimum", f"must be <= maximum ({maximum}), got {minimum}"
         )
     low = 0 if minimum is None else minimum
-    cap = max(default, low) if max_workers is None else max_workers
-    high = min(cap, cap if maximum is None else maximum) if max_workers is not None else (
-        cap if maximum is None else maximum
-    )
+    caps = [cap for cap in (maximum, max_workers) if cap is not None]
+    high = min(caps, default=max(default, low))
     low = min(low, high)
     message = None
     if (minimum or 0) > low or (maximum is not None and maximum > high):

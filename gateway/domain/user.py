@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from typing_extensions import override
+
 
 class User:
     """Somebody who has logged in.
@@ -31,20 +33,27 @@ class User:
     __slots__ = ("admin", "groups", "name")
 
     def __init__(
-        self, name: str, groups: Iterable[str] = (), admin: bool = False  # noqa: FBT001, FBT002 - the peer's signature
+        self,
+        name: str,
+        groups: Iterable[str] = (),
+        admin: bool = False,  # noqa: FBT001, FBT002 - the peer's signature
     ) -> None:
         self.name = name
         self.groups = frozenset(groups)
         self.admin = admin
 
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, User) and self._key() == other._key()
 
+    @override
     def __hash__(self) -> int:
         return hash(self._key())
 
+    @override
     def __repr__(self) -> str:
-        return f"User(name={self.name!r}, groups={sorted(self.groups)}, admin={self.admin})"
+        groups = sorted(self.groups)
+        return f"User(name={self.name!r}, {groups=}, admin={self.admin})"
 
     def may_use(self, owner: str) -> bool:
         """Return whether this user may address a cluster of ``owner``."""
