@@ -1,1 +1,1 @@
-"""Async tools that know nothing of Dask."""
+"""Async tools that know nothing of Dask: time, queues, backoff, tasks, bounds."""
