@@ -1,0 +1,126 @@
+"""kill -9 of the gateway, of Traefik and of both, in the middle of work."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from dask_gateway import BasicAuth, Gateway
+from dask_gateway.client import ClusterStatus
+
+from tests.support.eventually import eventually
+from tests.support.stack import PASSWORD, Stack, running_stack
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+VICTIMS = ["gateway", "proxy", "both"]
+
+
+@pytest.fixture
+def stack(tmp_path: Path):
+    with running_stack(tmp_path) as running:
+        yield running
+
+
+def connect(stack: Stack) -> Gateway:
+    return Gateway(stack.address, auth=BasicAuth("alice", PASSWORD), asynchronous=True)
+
+
+async def kill_and_restart(stack: Stack, victim: str) -> None:
+    """Kill; the gateway is started again as its service manager would."""
+    if victim in {"gateway", "both"}:
+        await asyncio.to_thread(stack.kill)
+    if victim in {"proxy", "both"}:
+        assert await asyncio.to_thread(stack.kill_proxy)
+    if victim in {"gateway", "both"}:
+        await asyncio.to_thread(stack.spawn)
+
+
+@pytest.mark.parametrize("victim", ["gateway", "both"])
+async def test_new_cluster_in_flight_gives_a_running_cluster(stack, victim):
+    async with connect(stack) as gateway:
+        name = await gateway.submit()
+        async with asyncio.TaskGroup() as group:
+            creating = group.create_task(gateway.connect(name))
+            await eventually(lambda: bool(stack.jobs()))
+            await kill_and_restart(stack, victim)
+        cluster = creating.result()
+        assert (await gateway.get_cluster(name)).status is ClusterStatus.RUNNING
+        assert len(_schedulers(stack)) == 1
+        await cluster.shutdown()
+    await eventually(lambda: not stack.jobs(), within=60)
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+async def test_a_computation_under_way_goes_on(stack, victim):
+    async with connect(stack) as gateway, await gateway.new_cluster() as cluster:
+        await cluster.scale(1)
+        async with cluster.get_client(set_as_default=False) as client:
+            await client.wait_for_workers(1)
+            # Started before and ended after the kill, on the same worker.
+            future = client.submit(_slow_pid, 8)
+            pid = await client.submit(_slow_pid, 0)
+            await kill_and_restart(stack, victim)
+            await asyncio.to_thread(stack.wait_ready)
+            assert (await client.gather(future, direct=False)) == pid
+            await cluster.scale(2)
+            await client.wait_for_workers(2)
+        await gateway.stop_cluster(cluster.name)
+        await eventually(lambda: not stack.jobs(), within=60)
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+async def test_a_scale_accepted_before_the_kill_is_carried_out(stack, victim):
+    async with connect(stack) as gateway:
+        cluster = await gateway.new_cluster(shutdown_on_close=False)
+        await gateway.scale_cluster(cluster.name, 2)
+        await kill_and_restart(stack, victim)
+        await asyncio.to_thread(stack.wait_ready)
+        await eventually(lambda: _running(stack, cluster.name) == 2, within=90)
+        assert len(_workers(stack)) == 2
+        await gateway.stop_cluster(cluster.name)
+        await cluster.close()
+        await eventually(lambda: not stack.jobs(), within=60)
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+async def test_a_stop_accepted_before_the_kill_leaves_nothing(stack, victim):
+    async with connect(stack) as gateway:
+        cluster = await gateway.new_cluster(shutdown_on_close=False)
+        await cluster.scale(2)
+        await eventually(lambda: _running(stack, cluster.name) == 2, within=90)
+        await gateway.stop_cluster(cluster.name)
+        await kill_and_restart(stack, victim)
+        await asyncio.to_thread(stack.wait_ready)
+        await cluster.close()
+        await eventually(lambda: not stack.jobs(), within=60)
+        await eventually(lambda: _status(stack, cluster.name) == "STOPPED", within=30)
+
+
+def _slow_pid(seconds: float) -> int:
+    import os
+    import time
+
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def _running(stack: Stack, name: str) -> int:
+    found = stack.get(f"/api/v1/clusters/{name}/workers")
+    assert isinstance(found, dict)
+    return sum(w["state"] == "Running" for w in found["workers"])
+
+
+def _status(stack: Stack, name: str) -> str:
+    found = stack.get(f"/api/v1/clusters/{name}")
+    assert isinstance(found, dict)
+    return str(found["status"])
+
+
+def _schedulers(stack: Stack):
+    return [p for p in stack.jobs() if "dask_scheduler" in " ".join(p.cmdline())]
+
+
+def _workers(stack: Stack):
+    return {
+        w for p in stack.jobs() for w in p.cmdline() if "-worker-" in w and "/" not in w
+    }
