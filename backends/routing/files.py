@@ -1,0 +1,93 @@
+"""Files of the proxy: replaced in one step, readable by us alone.
+
+Everything here blocks; callers use a thread. What stands in the files is
+decided in `table` and `static`.
+"""
+
+import os
+import threading
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_VALID = timedelta(days=3650)  # nobody verifies it
+_SKEW = timedelta(minutes=5)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace ``path`` by ``text``: a reader sees the old or the new, whole.
+
+    Durable once it returns; mode 0600, also if it was another before.
+    """
+    # The ending keeps it out of sight of Traefik's file provider.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_directory(path.parent)
+
+
+def read_text(path: Path) -> str | None:
+    """Return the text of ``path``, ``None`` if there is no such file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def make_directory(path: Path) -> None:
+    """Make ``path`` with its parents; it alone is kept from other users."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def ensure_certificate(directory: Path, now: datetime) -> tuple[Path, Path]:
+    """Return certificate and key for names that are nobody's, made once.
+
+    Without them Traefik makes an RSA key at every reload.
+    """
+    certificate_path, key_path = directory / "default.crt", directory / "default.key"
+    if certificate_path.exists() and key_path.exists():
+        return certificate_path, key_path
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "daskfleet default")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    key_text = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    write_atomically(key_path, key_text.decode())
+    write_atomically(
+        certificate_path, certificate.public_bytes(serialization.Encoding.PEM).decode()
+    )
+    return certificate_path, key_path
+
+
+def _sync_directory(directory: Path) -> None:
+    # A rename is durable only once its directory is.
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

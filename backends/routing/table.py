@@ -1,0 +1,426 @@
+"""The proxy's routing table: from routes to Traefik's dynamic configuration.
+
+Pure. Names, hosts and ports are checked here, right before they reach a rule;
+how the table gets to the proxy is the business of `files` and `publisher`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from backends.database.routes import Route
+from backends.routing.settings import (
+    format_host_port,
+    is_host,
+    is_loopback,
+    is_port,
+)
+from gateway.domain.names import SNI_PREFIX, format_sni, is_cluster_name
+
+PUBLIC: Final = "public"  # entry points, as the static configuration names them
+DASK: Final = "dask"
+INTERNAL: Final = "internal"
+AUTH_PATH: Final = "/api/v1/dashboard-auth"
+
+# Explicit, because Traefik else ranks by the length of the rule: a cluster's
+# dashboard must never come before the API, nor the catch-all before a cluster.
+_API_PRIORITY: Final = 1000
+_CLUSTER_PRIORITY: Final = 100
+_LAST_PRIORITY: Final = 1
+
+# Nobody but root can listen there, and root has no reason to.
+_CLOSED: Final = "127.0.0.1:1"
+
+_CLUSTER: Final = "[a-z0-9][-a-z0-9]*"
+
+# What a tenant's server must not say in the name of an origin that it shares
+# with others: cookies, challenges, service workers for other paths, policies
+# and alternatives for the whole host.
+_DROPPED_RESPONSE_HEADERS: Final = (
+    "Alt-Svc",
+    "Clear-Site-Data",
+    "NEL",
+    "Proxy-Authenticate",
+    "Public-Key-Pins",
+    "Report-To",
+    "Reporting-Endpoints",
+    "Service-Worker-Allowed",
+    "Set-Cookie",
+    "Set-Cookie2",
+    "Strict-Transport-Security",
+    "WWW-Authenticate",
+)
+# The visitor's own credentials are the gateway's business alone.
+_DROPPED_REQUEST_HEADERS: Final = (
+    "Authorization",
+    "Cookie",
+    "Forwarded",
+    "Proxy-Authorization",
+)
+# All that the API may know of a visitor: who they are, and whether another
+# site's page is behind the request (WebSockets know no same-origin policy).
+_AUTH_REQUEST_HEADERS: Final = (
+    "Accept",
+    "Authorization",
+    "Cookie",
+    "Origin",
+    "Sec-Fetch-Dest",
+    "Sec-Fetch-Mode",
+    "Sec-Fetch-Site",
+    "Upgrade",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """What of the configuration the table depends on.
+
+    Parameters
+    ----------
+    gateway_urls
+        At least one, each ``http://host:port``.
+    certificate, key
+        Files shown to whoever asks for a name that is no cluster's.
+    base_path
+        What every public path starts with; empty for the root.
+    tls
+        Whether the public port speaks HTTPS.
+    dask_entry_point
+        `PUBLIC`, or `DASK` if Dask traffic has a port of its own.
+    internal_port
+        Port of `INTERNAL` on loopback; ``None`` if there is no such entry
+        point, and logins are checked at the first gateway alone.
+    dashboard_host
+        Host on which alone dashboards are served.
+    """
+
+    gateway_urls: tuple[str, ...]
+    certificate: str
+    key: str
+    base_path: str = ""
+    tls: bool = False
+    dask_entry_point: str = PUBLIC
+    internal_port: int | None = None
+    dashboard_host: str | None = None
+
+
+def select_routes(
+    routes: Iterable[Route], reserved_ports: frozenset[int]
+) -> tuple[tuple[Route, ...], tuple[str, ...]]:
+    """Split ``routes`` into those that can be served, by name, and refusals.
+
+    Parameters
+    ----------
+    routes
+        In any order; of two with one cluster the last wins.
+    reserved_ports
+        Ports of the gateway and of the proxy on this machine: a scheduler that
+        names one of them as its own would have its users led past the login.
+
+    Returns
+    -------
+    tuple of Route, tuple of str
+        The reasons are for operators, one for each route left out.
+    """
+    accepted: dict[str, Route] = {}
+    refused = []
+    for route in routes:
+        problem = _find_problem(route, reserved_ports)
+        if problem is None:
+            accepted[route.cluster] = route
+        else:
+            refused.append(f"cluster {route.cluster!r}: {problem}")
+    return tuple(accepted[name] for name in sorted(accepted)), tuple(refused)
+
+
+def build_table(routes: Iterable[Route], settings: TableSettings) -> dict[str, Any]:
+    """Build the dynamic configuration that serves exactly ``routes``.
+
+    The order is deterministic, and no map in it is empty: Traefik refuses a
+    file with one.
+
+    Raises
+    ------
+    ValueError
+        If a route cannot be served; `select_routes` tells which.
+    """
+    chosen, refused = select_routes(routes, frozenset())
+    if refused:
+        raise ValueError("; ".join(refused))
+    return {
+        "http": _build_http(chosen, settings),
+        "tcp": _build_tcp(chosen, settings),
+        "tls": {
+            "stores": {
+                "default": {
+                    "defaultCertificate": {
+                        "certFile": settings.certificate,
+                        "keyFile": settings.key,
+                    }
+                }
+            }
+        },
+    }
+
+
+def parse_routes(table: Mapping[str, Any]) -> tuple[Route, ...]:
+    """Return the routes that `build_table` made ``table`` of, by name.
+
+    Raises
+    ------
+    ValueError
+        If the table is not one of ours.
+    """
+    try:
+        return tuple(
+            _parse_route(name, table)
+            for name in sorted(table["tcp"]["services"])
+            if name.startswith("cluster-")
+        )
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"not a routing table of ours: {error!r}") from error
+
+
+def _find_problem(route: Route, reserved_ports: frozenset[int]) -> str | None:
+    if not is_cluster_name(route.cluster):
+        return "the name is none that a cluster can have"
+    if not is_host(route.host):
+        return f"{route.host!r} is no host name and no IP address"
+    ports = [route.scheduler_port]
+    if route.dashboard_port is not None:
+        ports.append(route.dashboard_port)
+    for port in ports:
+        if not is_port(port):
+            return f"{port!r} is no TCP port"
+        if port in reserved_ports and is_loopback(route.host):
+            return f"port {port} is the gateway's own"
+    return None
+
+
+def _build_http(routes: tuple[Route, ...], settings: TableSettings) -> dict[str, Any]:
+    served = [route for route in routes if route.dashboard_port is not None]
+    routers = {
+        **_build_api_routers(settings),
+        **{
+            f"cluster-{r.cluster}": _build_dashboard_router(r, settings) for r in served
+        },
+    }
+    services = {
+        "api": {
+            "loadBalancer": {
+                "serversTransport": "api",
+                "servers": [{"url": url.rstrip("/")} for url in settings.gateway_urls],
+            }
+        },
+        **{f"cluster-{r.cluster}": _build_dashboard_service(r) for r in served},
+    }
+    return {
+        "routers": routers,
+        "services": services,
+        "middlewares": _build_middlewares(settings),
+        "serversTransports": {
+            # Below aiohttp's own keep-alive of 75 s: a connection that the API
+            # closes just as a POST is sent on it would be a 502.
+            "api": {
+                "maxIdleConnsPerHost": 64,
+                "forwardingTimeouts": {"dialTimeout": "5s", "idleConnTimeout": "15s"},
+            },
+            "dashboard": {
+                "forwardingTimeouts": {"dialTimeout": "10s", "idleConnTimeout": "15s"}
+            },
+        },
+    }
+
+
+def _build_api_routers(settings: TableSettings) -> dict[str, Any]:
+    base = settings.base_path
+    # On a host of their own, dashboards do not share an origin with the API.
+    not_there = (
+        f" && !Host(`{settings.dashboard_host}`)" if settings.dashboard_host else ""
+    )
+    tls: dict[str, Any] = {"tls": {}} if settings.tls else {}
+    strip = ["api-strip"] if base else []
+    middlewares = [*strip, "api-headers", "api-retry"]
+    routers: dict[str, Any] = {
+        "api": {
+            "entryPoints": [PUBLIC],
+            "rule": f"PathPrefix(`{base}/api/`){not_there}",
+            "priority": _API_PRIORITY,
+            "middlewares": middlewares,
+            "service": "api",
+            **tls,
+        },
+        # A dashboard that is not there: the API knows why, and says it.
+        "absent": {
+            "entryPoints": [PUBLIC],
+            "rule": f"PathPrefix(`{base}/clusters/`){not_there}",
+            "priority": _LAST_PRIORITY,
+            "middlewares": middlewares,
+            "service": "api",
+            **tls,
+        },
+    }
+    if settings.tls:
+        routers["to-https"] = {
+            "entryPoints": [PUBLIC],
+            "rule": "PathPrefix(`/`)",
+            "priority": _LAST_PRIORITY,
+            "middlewares": ["to-https"],
+            "service": "noop@internal",
+        }
+    if settings.internal_port is not None:
+        routers["login"] = {
+            "entryPoints": [INTERNAL],
+            "rule": f"Path(`{AUTH_PATH}`)",
+            "middlewares": ["api-retry"],
+            "service": "api",
+        }
+    return routers
+
+
+def _build_dashboard_router(route: Route, settings: TableSettings) -> dict[str, Any]:
+    path = f"{settings.base_path}/clusters/{route.cluster}"
+    rule = f"Path(`{path}`) || PathPrefix(`{path}/`)"
+    if settings.dashboard_host is not None:
+        rule = f"Host(`{settings.dashboard_host}`) && ({rule})"
+    return {
+        "entryPoints": [PUBLIC],
+        "rule": rule,
+        "priority": _CLUSTER_PRIORITY,
+        "middlewares": [
+            "dashboard-login",
+            "dashboard-root",
+            "dashboard-strip",
+            "dashboard-headers",
+        ],
+        "service": f"cluster-{route.cluster}",
+        **({"tls": {}} if settings.tls else {}),
+    }
+
+
+def _build_dashboard_service(route: Route) -> dict[str, Any]:
+    assert route.dashboard_port is not None  # noqa: S101 - the caller chose these
+    url = f"http://{format_host_port(route.host, route.dashboard_port)}"
+    return {
+        "loadBalancer": {"serversTransport": "dashboard", "servers": [{"url": url}]}
+    }
+
+
+def _build_middlewares(settings: TableSettings) -> dict[str, Any]:
+    quoted = re.escape(settings.base_path)
+    login = (
+        settings.gateway_urls[0].rstrip("/")
+        if settings.internal_port is None
+        else f"http://127.0.0.1:{settings.internal_port}"
+    )
+    middlewares: dict[str, Any] = {
+        "api-headers": {"headers": {"customRequestHeaders": {"Forwarded": ""}}},
+        # The stock client deletes its cluster on any 502 of `?wait`; this
+        # covers some 14 s of a gateway's restart. Bodies of methods that may
+        # be repeated are kept up to 1 MiB, the API's own limit; longer ones
+        # and those of POST are passed on as they come.
+        "api-retry": {
+            "retry": {
+                "attempts": 20,
+                "initialInterval": "500ms",
+                "status": ["502"],
+                "maxRequestBodyBytes": 1 << 20,
+            }
+        },
+        "dashboard-login": {
+            "forwardAuth": {
+                "address": f"{login}{AUTH_PATH}",
+                "trustForwardHeader": False,
+                "preserveLocationHeader": True,
+                "authRequestHeaders": list(_AUTH_REQUEST_HEADERS),
+                "maxResponseBodySize": 1 << 20,
+            }
+        },
+        # distributed answers `/` by a redirect to an absolute `/status`.
+        "dashboard-root": {
+            "redirectRegex": {
+                "regex": rf"^[^/]*//[^/]*({quoted}/clusters/{_CLUSTER})/?(\?.*)?$",
+                "replacement": "${1}/status",
+            }
+        },
+        "dashboard-strip": {
+            "stripPrefixRegex": {"regex": [f"^{quoted}/clusters/{_CLUSTER}"]}
+        },
+        "dashboard-headers": {
+            "headers": {
+                "customRequestHeaders": dict.fromkeys(_DROPPED_REQUEST_HEADERS, ""),
+                "customResponseHeaders": dict.fromkeys(_DROPPED_RESPONSE_HEADERS, ""),
+            }
+        },
+    }
+    if settings.base_path:
+        middlewares["api-strip"] = {"stripPrefix": {"prefixes": [settings.base_path]}}
+    if settings.tls:
+        middlewares["to-https"] = {
+            "redirectRegex": {"regex": "^http://(.*)$", "replacement": "https://${1}"}
+        }
+    return middlewares
+
+
+def _build_tcp(routes: tuple[Route, ...], settings: TableSettings) -> dict[str, Any]:
+    entry_points = [settings.dask_entry_point]
+    routers: dict[str, Any] = {
+        # `.+` alone would also take the names of the API.
+        "unknown": {
+            "entryPoints": entry_points,
+            "rule": f"HostSNIRegexp(`^{SNI_PREFIX}.+$`)",
+            "priority": _LAST_PRIORITY,
+            "tls": {"passthrough": True},
+            "service": "closed",
+        }
+    }
+    if settings.dask_entry_point != PUBLIC:
+        routers["other"] = {
+            "entryPoints": entry_points,
+            "rule": "HostSNI(`*`)",
+            "priority": _LAST_PRIORITY,
+            "service": "closed",
+        }
+    services: dict[str, Any] = {
+        "closed": {"loadBalancer": {"servers": [{"address": _CLOSED}]}}
+    }
+    for route in routes:
+        name = f"cluster-{route.cluster}"
+        routers[name] = {
+            "entryPoints": entry_points,
+            "rule": f"HostSNI(`{format_sni(route.cluster)}`)",
+            "priority": _CLUSTER_PRIORITY,
+            "tls": {"passthrough": True},
+            "service": name,
+        }
+        address = format_host_port(route.host, route.scheduler_port)
+        services[name] = {
+            "loadBalancer": {
+                "serversTransport": "dask",
+                "servers": [{"address": address}],
+            }
+        }
+    return {
+        "routers": routers,
+        "services": services,
+        "serversTransports": {"dask": {"dialTimeout": "10s"}},
+    }
+
+
+def _parse_route(name: str, table: Mapping[str, Any]) -> Route:
+    address = table["tcp"]["services"][name]["loadBalancer"]["servers"][0]["address"]
+    scheduler = urlsplit(f"//{address}")
+    dashboard = table["http"]["services"].get(name)
+    dashboard_port = None
+    if dashboard is not None:
+        dashboard_port = urlsplit(dashboard["loadBalancer"]["servers"][0]["url"]).port
+    if scheduler.hostname is None or scheduler.port is None:
+        raise ValueError(f"not a routing table of ours: address {address!r}")
+    return Route(
+        cluster=name.removeprefix("cluster-"),
+        host=scheduler.hostname,
+        scheduler_port=scheduler.port,
+        dashboard_port=dashboard_port,
+    )
