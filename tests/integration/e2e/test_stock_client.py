@@ -36,15 +36,17 @@ async def test_a_cluster_is_created_scaled_computed_on_and_stopped(gateway, stac
 
 
 async def test_scaling_down_and_up_ends_at_the_exact_numbers(gateway, stack):
-    async with await gateway.new_cluster() as cluster:
-        async with cluster.get_client(set_as_default=False) as client:
-            for wanted in (3, 1, 2, 0):
-                await cluster.scale(wanted)
-                await eventually(
-                    lambda n=wanted: _workers(stack, cluster.name, "Running", n),
-                    within=90,
-                )
-            assert (await client.scheduler.identity())["workers"] == {}
+    async with (
+        await gateway.new_cluster() as cluster,
+        cluster.get_client(set_as_default=False) as client,
+    ):
+        for wanted in (3, 1, 2, 0):
+            await cluster.scale(wanted)
+            await eventually(
+                lambda n=wanted: _workers(stack, cluster.name, "Running", n),
+                within=90,
+            )
+        assert (await client.scheduler.identity())["workers"] == {}
 
 
 async def test_adapt_follows_the_work_and_returns_to_the_minimum(gateway, stack):
