@@ -16,7 +16,7 @@ MARKER: Final = "DASKFLEET_JOB"
 CA_FILE: Final = "ca.crt"
 CERTIFICATE_FILE: Final = "dask.crt"
 KEY_FILE: Final = "dask.pem"
-TOKEN_FILE: Final = "api-token"
+TOKEN_FILE: Final = "api-token"  # noqa: S105 - the name of a file
 
 # Modules rather than scripts: distributed took `dask-scheduler` away in 2026.6,
 # and `dask scheduler` is younger than 2022.10. The worker keeps its nanny, as
@@ -37,19 +37,16 @@ def build_files(spec: JobSpec) -> Mapping[str, str]:
     The token is the scheduler's alone; no job ever holds the CA's key.
     """
     credentials = spec.credentials
-    match spec.ref.role:
-        case Role.SCHEDULER:
-            leaf = credentials.scheduler
-            role_files = {TOKEN_FILE: credentials.token}
-        case Role.WORKER:
-            leaf = credentials.worker
-            role_files = {}
-    return {
+    is_scheduler = spec.ref.role is Role.SCHEDULER
+    leaf = credentials.scheduler if is_scheduler else credentials.worker
+    files = {
         CA_FILE: credentials.ca_certificate,
         CERTIFICATE_FILE: leaf.certificate,
         KEY_FILE: leaf.key,
-        **role_files,
     }
+    if is_scheduler:
+        files[TOKEN_FILE] = credentials.token
+    return files
 
 
 def build_environment(
@@ -114,11 +111,10 @@ def build_command(spec: JobSpec, *, plugin: Path | None) -> tuple[str, ...]:
         File of the scheduler's plugin; needed for a scheduler.
     """
     config = spec.config
-    match spec.ref.role:
-        case Role.SCHEDULER:
-            command, arguments = config.scheduler_cmd, _scheduler_arguments(plugin)
-        case Role.WORKER:
-            command, arguments = config.worker_cmd, _worker_arguments(spec)
+    if spec.ref.role is Role.SCHEDULER:
+        command, arguments = config.scheduler_cmd, _scheduler_arguments(plugin)
+    else:
+        command, arguments = config.worker_cmd, _worker_arguments(spec)
     if command is None:
         python = config.extra.get("python") or sys.executable
         command = (str(python), "-m", _MODULES[spec.ref.role])
