@@ -1,0 +1,148 @@
+"""Run everything that decides whether a change is good, and say what failed.
+
+``make test`` runs it all: the quick gates first, each in a line, then the tests.
+A gate that fails does not keep the next ones from running, so that one run shows
+everything. The last line is pytest's own.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One check.
+
+    Parameters
+    ----------
+    name
+        What a person calls it.
+    kind
+        Group that ``--only`` selects: lint, types or tests.
+    command
+        Program of the virtual environment, and its arguments.
+    remedy
+        What to do when it fails.
+    is_shown
+        Print the output as it comes instead of only when the gate fails.
+    """
+
+    name: str
+    kind: str
+    command: tuple[str, ...]
+    remedy: str
+    is_shown: bool = False
+
+
+GATES = (
+    Gate("ruff check", "lint", ("ruff", "check", "--quiet", "."), "make format"),
+    Gate("ruff format", "lint", ("ruff", "format", "--check", "."), "make format"),
+    Gate(
+        "import contracts",
+        "lint",
+        ("lint-imports", "--no-logo"),
+        "docs/architecture.md tells which layer may import which",
+    ),
+    Gate("spelling", "lint", ("codespell",), "mend the word"),
+    Gate(
+        "dependencies",
+        "lint",
+        ("deptry", "."),
+        "add the package to the extra of pyproject.toml that uses it",
+    ),
+    Gate(
+        "pyproject.toml",
+        "lint",
+        ("validate-pyproject", "pyproject.toml"),
+        "mend the field that is named",
+    ),
+    Gate("types", "types", ("mypy",), "mend the annotation, never the checker"),
+    Gate(
+        "tests",
+        "tests",
+        ("coverage", "run", "-m", "pytest", "--durations=10"),
+        "run one alone: .venv/bin/python -m pytest -x PATH",
+        is_shown=True,
+    ),
+    Gate(
+        "coverage",
+        "tests",
+        ("python", "tools/coverage_bounds.py"),
+        "test the lines that are named",
+    ),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the gates that were asked for and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=sorted({gate.kind for gate in GATES}))
+    only = parser.parse_args(arguments).only
+    chosen = [gate for gate in GATES if only in {None, gate.kind}]
+    for data in ROOT.glob(".coverage*"):
+        data.unlink()
+    closing, failed = "", []
+    for gate in chosen:
+        passed, last_line = _run(gate)
+        closing = last_line if gate.is_shown else closing
+        if not passed:
+            failed.append(gate)
+    for gate in failed:
+        _say(f"FAILED {gate.name}. What to do: {gate.remedy}")
+    if not failed:
+        _say(f"All {len(chosen)} checks passed.")
+    if closing:
+        _say(closing)
+    return 1 if failed else 0
+
+
+def _run(gate: Gate) -> tuple[bool, str]:
+    started = time.monotonic()
+    if gate.is_shown:
+        _say(f"{gate.name}:")
+    process = subprocess.Popen(  # noqa: S603 - commands of this file
+        (str(BIN / gate.command[0]), *gate.command[1:]),
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": os.environ.get("COLUMNS", "100")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    lines = []
+    for line in _lines_of(process):
+        lines.append(line)
+        if gate.is_shown:
+            _say(line)
+    passed = process.wait() == 0
+    if not passed and not gate.is_shown:
+        _say(*lines)
+    outcome = "ok" if passed else f"failed ({process.returncode})"
+    _say(f"{gate.name:<18}{outcome:<12}{time.monotonic() - started:6.1f} s")
+    return passed, lines[-1] if lines else ""
+
+
+def _lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
+    if process.stdout is None:
+        return
+    for line in process.stdout:
+        yield line.rstrip("\n")
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, flush=True)  # noqa: T201 - a command of a person
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
