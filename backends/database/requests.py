@@ -1,0 +1,260 @@
+"""What an accepted request makes of a cluster's rows. Pure.
+
+Requests only write what is wanted; carrying it out is the planner's business.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from backends.database.actions import Change
+from backends.database.records import (
+    BeatRecord,
+    ClusterRecord,
+    Snapshot,
+    WorkerRecord,
+    WorkerStage,
+    parse_ordinals,
+)
+from gateway.domain.cluster import ClusterEvent, EventType, StopReason
+from gateway.domain.errors import ClusterNotRunning
+from gateway.domain.lifetime import decide_stop
+from gateway.domain.policy import Share, Usage, room_for_workers
+from gateway.domain.scaling import (
+    AdaptOutcome,
+    ScaleOutcome,
+    clamp_adapt,
+    clamp_scale,
+    clamp_target,
+)
+from gateway.domain.sync import SyncReply, SyncReport
+
+Holdings = Sequence[tuple[Share, Usage]]
+
+_HIGHEST_PORT = 65535
+
+
+def request_stop(
+    desired: Snapshot, reason: StopReason, message: str, now_ms: int
+) -> Change | None:
+    """Return the change that stops a cluster, ``None`` if it is to stop already."""
+    cluster = desired.cluster
+    if not cluster.accepts_requests:
+        return None
+    after = replace(cluster, active=False, reason=reason, message=message)
+    event = ClusterEvent(now_ms, EventType.NORMAL, reason, message)
+    return Change(after, (), (event,))
+
+
+def request_scale(
+    desired: Snapshot, replicas: int, others: Holdings
+) -> tuple[Change, ScaleOutcome]:
+    """Return the change for a wanted number of workers, and what was accepted.
+
+    Parameters
+    ----------
+    replicas
+        As asked for.
+    others
+        Each capped share of the cluster with what its other clusters hold.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is negative.
+    ClusterNotRunning
+        If the cluster has ended or is stopping.
+    """
+    cluster = _require_running(desired.cluster)
+    outcome = clamp_scale(replicas, desired.spec.config.max_workers)
+    room, share = room_for_workers(desired.spec.shape, others)
+    if room is not None and outcome.replicas > room:
+        outcome = ScaleOutcome(
+            room,
+            f"Scale request of {replicas} workers would exceed the limit of {share}. "
+            f"Scaling to {room} instead.",
+        )
+    after = replace(cluster, replicas=outcome.replicas, adaptive_id=None)
+    return Change(_reserve(desired, after)), outcome
+
+
+def request_adapt(
+    desired: Snapshot,
+    bounds: tuple[int | None, int | None],
+    others: Holdings,
+    *,
+    default: int,
+    adaptive_id: str,
+) -> tuple[Change, AdaptOutcome]:
+    """Return the change for adaptive bounds, and what was accepted.
+
+    Parameters
+    ----------
+    bounds
+        Minimum and maximum as asked for.
+    others
+        As for `request_scale`.
+    default
+        As for `gateway.domain.scaling.clamp_adapt`.
+    adaptive_id
+        Fresh; targets under any other id are ignored from now on.
+
+    Raises
+    ------
+    InvalidRequest, ClusterNotRunning
+        As `request_scale`.
+    """
+    cluster = _require_running(desired.cluster)
+    minimum, maximum = bounds
+    cap = desired.spec.config.max_workers
+    outcome = clamp_adapt(minimum, maximum, cap, default=default)
+    room, share = room_for_workers(desired.spec.shape, others)
+    if room is not None and outcome.maximum > room:
+        low = min(outcome.minimum, room)
+        outcome = AdaptOutcome(
+            low,
+            room,
+            f"Adapt with `maximum={maximum}, minimum={minimum}` would exceed the "
+            f"limit of {share}. Using `maximum={room}, minimum={low}` instead.",
+        )
+    after = replace(
+        cluster,
+        adaptive_id=adaptive_id,
+        adaptive_minimum=outcome.minimum,
+        adaptive_maximum=outcome.maximum,
+        replicas=clamp_target(cluster.replicas, outcome.minimum, outcome.maximum),
+    )
+    return Change(_reserve(desired, after)), outcome
+
+
+def request_end_adaptive(desired: Snapshot) -> Change | None:
+    """Return the change that ends adaptive mode, ``None`` if it is off.
+
+    Raises
+    ------
+    ClusterNotRunning
+        If the cluster has ended or is stopping.
+    """
+    cluster = _require_running(desired.cluster)
+    if cluster.adaptive_id is None:
+        return None
+    return Change(_reserve(desired, replace(cluster, adaptive_id=None)))
+
+
+def take_report(
+    desired: Snapshot, report: SyncReport, now_ms: int
+) -> tuple[Change | None, BeatRecord]:
+    """Return what a scheduler's report changes, and the beat to keep.
+
+    Names of workers that are not ours, or that have left, change nothing. A
+    target counts only under the id of the present bounds, within them. That
+    the cluster has outlived its use is found here too, with the freshest facts.
+    """
+    cluster = desired.cluster
+    beat = BeatRecord(
+        received_ms=now_ms,
+        idle_s=report.idle_s,
+        no_client_s=report.no_client_s,
+        clients=report.clients,
+        unfinished=report.unfinished,
+        outsiders=report.outsiders,
+        held=report.held,
+        versions=report.versions,
+    )
+    if not cluster.accepts_requests:
+        return None, beat
+    rows = _note_workers(desired, report, now_ms)
+    after, events = _note_scheduler(cluster, report, now_ms)
+    if any(_is_first_seen(w, now_ms) for w in rows):
+        after = replace(after, start_failures=0)
+    end = decide_stop(
+        desired.spec.lifetimes,
+        age_s=(now_ms - cluster.created_ms) / 1000,
+        beat=beat.seen_at(now_ms),
+    )
+    if end is not None and cluster.running_ms is not None:
+        reason, text = end
+        after = replace(after, active=False, reason=reason, message=text)
+        events += (ClusterEvent(now_ms, EventType.NORMAL, reason, text),)
+    if after == cluster and not rows:
+        return None, beat
+    return Change(after, rows, events), beat
+
+
+def build_reply(cluster: ClusterRecord) -> SyncReply:
+    """Return what is wanted of the scheduler."""
+    return SyncReply(
+        generation=cluster.generation,
+        replicas=cluster.replicas,
+        adaptive=cluster.adaptive,
+        active=cluster.accepts_requests,
+    )
+
+
+def _require_running(cluster: ClusterRecord) -> ClusterRecord:
+    if cluster.accepts_requests:
+        return cluster
+    state = "has ended" if cluster.phase.is_terminal else "is stopping"
+    why = f" ({cluster.reason})" if cluster.reason else ""
+    raise ClusterNotRunning(f"cluster {cluster.name} is not running: it {state}{why}")
+
+
+def _reserve(desired: Snapshot, after: ClusterRecord) -> ClusterRecord:
+    # What still runs is held until it has left, whatever is wanted.
+    held = max(after.most_workers, len(desired.members))
+    return replace(after, reserved_workers=held)
+
+
+def _note_scheduler(
+    cluster: ClusterRecord, report: SyncReport, now_ms: int
+) -> tuple[ClusterRecord, tuple[ClusterEvent, ...]]:
+    after = cluster
+    events: tuple[ClusterEvent, ...] = ()
+    ports = report.ports
+    if ports is not None and cluster.route_host is None and _is_port(ports.scheduler):
+        dashboard = ports.dashboard if _is_port(ports.dashboard) else None
+        after = replace(after, scheduler_port=ports.scheduler, dashboard_port=dashboard)
+    adaptive = cluster.adaptive
+    if (
+        adaptive is not None
+        and report.adaptive_id == adaptive.id
+        and report.target is not None
+    ):
+        target = clamp_target(report.target, adaptive.minimum, adaptive.maximum)
+        after = replace(after, replicas=target)
+    if cluster.is_silent:
+        after = replace(after, is_silent=False)
+        text = "scheduler calls the gateway again"
+        events = (
+            ClusterEvent(now_ms, EventType.NORMAL, "SchedulerHeard", text, "scheduler"),
+        )
+    return after, events
+
+
+def _is_port(port: int | None) -> bool:
+    return port is not None and 0 < port <= _HIGHEST_PORT
+
+
+def _note_workers(
+    desired: Snapshot, report: SyncReport, now_ms: int
+) -> tuple[WorkerRecord, ...]:
+    name = desired.cluster.name
+    connected = parse_ordinals(name, report.workers)
+    draining = parse_ordinals(name, report.draining)
+    changed = []
+    for worker in desired.workers:
+        if not worker.stage.is_live:
+            continue
+        if worker.ordinal in draining:
+            stage = WorkerStage.DRAINING
+        elif worker.ordinal in connected:
+            stage = WorkerStage.CONNECTED
+        else:
+            continue
+        if stage is not worker.stage:
+            since_ms = now_ms if worker.connected_ms is None else worker.connected_ms
+            changed.append(replace(worker, stage=stage, connected_ms=since_ms))
+    return tuple(changed)
+
+
+def _is_first_seen(worker: WorkerRecord, now_ms: int) -> bool:
+    return worker.connected_ms == now_ms
