@@ -166,6 +166,14 @@ class Backend(Protocol):
         """
         ...
 
+    async def get_wanted(self, name: str) -> SyncReply:
+        """Return what is wanted of a cluster; writes nothing.
+
+        For a held sync that woke up: its report is old by then, and writing it
+        again would undo what a newer one said.
+        """
+        ...
+
     async def list_events(self, name: str) -> Sequence[ClusterEvent]:
         """Return events of a cluster, oldest first."""
         ...
