@@ -24,7 +24,9 @@ def write_atomically(path: Path, text: str) -> None:
     Durable once it returns; mode 0600, also if it was another before.
     """
     # The ending keeps it out of sight of Traefik's file provider.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    temporary = path.with_name(
+        f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp"
+    )
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -51,14 +53,14 @@ def make_directory(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def ensure_certificate(directory: Path, now: datetime) -> tuple[Path, Path]:
-    """Return certificate and key for names that are nobody's, made once.
+def ensure_certificate(path: Path, now: datetime) -> None:
+    """Make the certificate for names that are nobody's, unless it is there.
 
-    Without them Traefik makes an RSA key at every reload.
+    Without one Traefik makes an RSA key at every reload. Certificate and key
+    share the file, so that two gateways that start at once leave a pair.
     """
-    certificate_path, key_path = directory / "default.crt", directory / "default.key"
-    if certificate_path.exists() and key_path.exists():
-        return certificate_path, key_path
+    if path.exists():
+        return
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "daskfleet default")])
     certificate = (
@@ -77,11 +79,8 @@ def ensure_certificate(directory: Path, now: datetime) -> tuple[Path, Path]:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    write_atomically(key_path, key_text.decode())
-    write_atomically(
-        certificate_path, certificate.public_bytes(serialization.Encoding.PEM).decode()
-    )
-    return certificate_path, key_path
+    certificate_text = certificate.public_bytes(serialization.Encoding.PEM)
+    write_atomically(path, (certificate_text + key_text).decode())
 
 
 def _sync_directory(directory: Path) -> None:

@@ -4,13 +4,13 @@ Pure. Names, hosts and ports are checked here, right before they reach a rule;
 how the table gets to the proxy is the business of `files` and `publisher`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from backends.database.routes import Route
+from backends.routing.middlewares import AUTH_PATH, build_middlewares
 from backends.routing.settings import (
     format_host_port,
     is_host,
@@ -22,7 +22,6 @@ from gateway.domain.names import SNI_PREFIX, format_sni, is_cluster_name
 PUBLIC: Final = "public"  # entry points, as the static configuration names them
 DASK: Final = "dask"
 INTERNAL: Final = "internal"
-AUTH_PATH: Final = "/api/v1/dashboard-auth"
 
 # Explicit, because Traefik else ranks by the length of the rule: a cluster's
 # dashboard must never come before the API, nor the catch-all before a cluster.
@@ -32,45 +31,6 @@ _LAST_PRIORITY: Final = 1
 
 # Nobody but root can listen there, and root has no reason to.
 _CLOSED: Final = "127.0.0.1:1"
-
-_CLUSTER: Final = "[a-z0-9][-a-z0-9]*"
-
-# What a tenant's server must not say in the name of an origin that it shares
-# with others: cookies, challenges, service workers for other paths, policies
-# and alternatives for the whole host.
-_DROPPED_RESPONSE_HEADERS: Final = (
-    "Alt-Svc",
-    "Clear-Site-Data",
-    "NEL",
-    "Proxy-Authenticate",
-    "Public-Key-Pins",
-    "Report-To",
-    "Reporting-Endpoints",
-    "Service-Worker-Allowed",
-    "Set-Cookie",
-    "Set-Cookie2",
-    "Strict-Transport-Security",
-    "WWW-Authenticate",
-)
-# The visitor's own credentials are the gateway's business alone.
-_DROPPED_REQUEST_HEADERS: Final = (
-    "Authorization",
-    "Cookie",
-    "Forwarded",
-    "Proxy-Authorization",
-)
-# All that the API may know of a visitor: who they are, and whether another
-# site's page is behind the request (WebSockets know no same-origin policy).
-_AUTH_REQUEST_HEADERS: Final = (
-    "Accept",
-    "Authorization",
-    "Cookie",
-    "Origin",
-    "Sec-Fetch-Dest",
-    "Sec-Fetch-Mode",
-    "Sec-Fetch-Site",
-    "Upgrade",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +179,9 @@ def _build_http(routes: tuple[Route, ...], settings: TableSettings) -> dict[str,
     return {
         "routers": routers,
         "services": services,
-        "middlewares": _build_middlewares(settings),
+        "middlewares": build_middlewares(
+            settings.base_path, _format_login_url(settings), tls=settings.tls
+        ),
         "serversTransports": {
             # Below aiohttp's own keep-alive of 75 s: a connection that the API
             # closes just as a POST is sent on it would be a 502.
@@ -308,60 +270,12 @@ def _build_dashboard_service(route: Route) -> dict[str, Any]:
     }
 
 
-def _build_middlewares(settings: TableSettings) -> dict[str, Any]:
-    quoted = re.escape(settings.base_path)
-    login = (
-        settings.gateway_urls[0].rstrip("/")
-        if settings.internal_port is None
-        else f"http://127.0.0.1:{settings.internal_port}"
-    )
-    middlewares: dict[str, Any] = {
-        "api-headers": {"headers": {"customRequestHeaders": {"Forwarded": ""}}},
-        # The stock client deletes its cluster on any 502 of `?wait`; this
-        # covers some 14 s of a gateway's restart. Bodies of methods that may
-        # be repeated are kept up to 1 MiB, the API's own limit; longer ones
-        # and those of POST are passed on as they come.
-        "api-retry": {
-            "retry": {
-                "attempts": 20,
-                "initialInterval": "500ms",
-                "status": ["502"],
-                "maxRequestBodyBytes": 1 << 20,
-            }
-        },
-        "dashboard-login": {
-            "forwardAuth": {
-                "address": f"{login}{AUTH_PATH}",
-                "trustForwardHeader": False,
-                "preserveLocationHeader": True,
-                "authRequestHeaders": list(_AUTH_REQUEST_HEADERS),
-                "maxResponseBodySize": 1 << 20,
-            }
-        },
-        # distributed answers `/` by a redirect to an absolute `/status`.
-        "dashboard-root": {
-            "redirectRegex": {
-                "regex": rf"^[^/]*//[^/]*({quoted}/clusters/{_CLUSTER})/?(\?.*)?$",
-                "replacement": "${1}/status",
-            }
-        },
-        "dashboard-strip": {
-            "stripPrefixRegex": {"regex": [f"^{quoted}/clusters/{_CLUSTER}"]}
-        },
-        "dashboard-headers": {
-            "headers": {
-                "customRequestHeaders": dict.fromkeys(_DROPPED_REQUEST_HEADERS, ""),
-                "customResponseHeaders": dict.fromkeys(_DROPPED_RESPONSE_HEADERS, ""),
-            }
-        },
-    }
-    if settings.base_path:
-        middlewares["api-strip"] = {"stripPrefix": {"prefixes": [settings.base_path]}}
-    if settings.tls:
-        middlewares["to-https"] = {
-            "redirectRegex": {"regex": "^http://(.*)$", "replacement": "https://${1}"}
-        }
-    return middlewares
+def _format_login_url(settings: TableSettings) -> str:
+    # By way of our own entry point, any gateway can answer, and a restarting
+    # one is waited for.
+    if settings.internal_port is not None:
+        return f"http://127.0.0.1:{settings.internal_port}{AUTH_PATH}"
+    return f"{settings.gateway_urls[0].rstrip('/')}{AUTH_PATH}"
 
 
 def _build_tcp(routes: tuple[Route, ...], settings: TableSettings) -> dict[str, Any]:

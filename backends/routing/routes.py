@@ -1,0 +1,208 @@
+"""`Routes` by Traefik: the database backend's way to the public port."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+
+from backends.database.routes import Route
+from backends.routing.files import (
+    ensure_certificate,
+    make_directory,
+    read_text,
+    write_atomically,
+)
+from backends.routing.probe import prove_tls
+from backends.routing.process import TraefikProcess
+from backends.routing.publisher import Publisher, interval_s
+from backends.routing.settings import (
+    RoutingSettings,
+    find_problems,
+    parse_address,
+    parse_reachable,
+)
+from backends.routing.table import (
+    DASK,
+    PUBLIC,
+    TableSettings,
+    build_table,
+    parse_routes,
+    select_routes,
+)
+from gateway.aio.tasks import Supervisor
+from gateway.domain.errors import ConfigError
+from gateway.domain.names import format_sni
+from gateway.ports import Clock
+
+log = structlog.get_logger(__name__)
+
+# A handshake on one machine takes 5 ms; the rest is for a loaded one.
+_PROOF_S: Final = 5.0
+_CERTIFICATE_PERIOD_S: Final = 60.0
+
+
+class TraefikRoutes:
+    """Keeps a Traefik running and its table as it is published; a `Routes`.
+
+    Parameters
+    ----------
+    settings
+        Of the operator.
+    clock
+        Dates the default certificate.
+    """
+
+    def __init__(self, settings: RoutingSettings, clock: Clock) -> None:
+        # Traefik runs elsewhere, and is recognised by its arguments.
+        settings = replace(settings, data_directory=settings.data_directory.absolute())
+        self._settings = settings
+        self._clock = clock
+        self._table_path = settings.directory / "routes.yml"
+        self._process = TraefikProcess(settings, self._refresh)
+        self._publisher = Publisher[tuple[Route, ...]](self._write)
+        self._supervisor = Supervisor()
+        self._internal_port: int | None = None
+        self._refused: tuple[str, ...] = ()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the Traefik that serves; ``None`` if it is not ours to run."""
+        running = self._process.running
+        return None if running is None else running.process.pid
+
+    async def setup(self) -> None:
+        """Start or adopt the proxy, with the table that was last published.
+
+        Raises
+        ------
+        ConfigError
+            With all that is wrong with the settings, or if Traefik is missing
+            or an address is taken.
+        BackendError
+            If Traefik does not come up.
+        """
+        problems = find_problems(self._settings)
+        if problems:
+            raise ConfigError(problems)
+        await asyncio.to_thread(make_directory, self._settings.directory)
+        if self._settings.externally_managed:
+            await asyncio.to_thread(self._refresh, None)
+        else:
+            await self._process.ensure()
+            self._supervisor.start("keep traefik", self._process.keep)
+        if self._settings.tls_cert is not None:
+            self._supervisor.start("watch certificate", self._watch_certificate)
+
+    async def cleanup(self) -> None:
+        """Release what this object holds; the proxy goes on serving."""
+        await self._supervisor.stop()
+
+    async def stop(self) -> None:
+        """Release everything and end the proxy too: for demos and tests."""
+        await self.cleanup()
+        if not self._settings.externally_managed:
+            await self._process.stop()
+
+    async def publish(self, routes: Sequence[Route]) -> None:
+        """Make the table exactly ``routes``; returns once it is written.
+
+        A route that cannot be served is left out and logged: one cluster's
+        fault must not keep others from theirs.
+        """
+        chosen, refused = select_routes(routes, self._find_reserved_ports())
+        for reason in refused:
+            if reason not in self._refused:
+                log.error("route refused", reason=reason)
+        self._refused = refused
+        await self._publisher.publish(chosen, interval_s=interval_s(len(chosen)))
+
+    async def prove(self, cluster: str, ca_certificate: str) -> bool:
+        """Return whether the cluster answers at the public port, by its own CA."""
+        settings = self._settings
+        address = settings.probe_address or settings.tcp_address or settings.address
+        host, port = parse_reachable(address)
+        return await _prove(host, port, cluster, ca_certificate)
+
+    async def prove_scheduler(self, route: Route, ca_certificate: str) -> bool:
+        """Return whether the scheduler itself, behind the proxy, has that CA."""
+        return await _prove(
+            route.host, route.scheduler_port, route.cluster, ca_certificate
+        )
+
+    def _write(self, routes: tuple[Route, ...]) -> None:
+        """Write the table if the file differs; blocking."""
+        text = json.dumps(build_table(routes, self._table_settings()))
+        if text != read_text(self._table_path):
+            write_atomically(self._table_path, text)
+
+    def _refresh(self, internal_port: int | None) -> None:
+        """Write the last table anew, as our settings now want it; blocking."""
+        self._internal_port = internal_port
+        try:
+            routes = parse_routes(json.loads(read_text(self._table_path) or ""))
+        except ValueError:
+            routes = ()  # never written, or not by us
+        chosen, _ = select_routes(routes, self._find_reserved_ports())
+        self._write(chosen)
+
+    def _table_settings(self) -> TableSettings:
+        settings = self._settings
+        if settings.tls_cert is not None and settings.tls_key is not None:
+            certificate, key = settings.tls_cert.absolute(), settings.tls_key.absolute()
+        else:
+            certificate = key = settings.directory / "default.pem"
+            ensure_certificate(certificate, self._clock.now())
+        return TableSettings(
+            gateway_urls=settings.gateway_urls,
+            certificate=str(certificate),
+            key=str(key),
+            base_path=settings.base_path,
+            tls=settings.tls_cert is not None,
+            dask_entry_point=PUBLIC if settings.tcp_address is None else DASK,
+            internal_port=self._internal_port,
+            dashboard_host=settings.dashboard_host,
+        )
+
+    def _find_reserved_ports(self) -> frozenset[int]:
+        settings = self._settings
+        ports = {urlsplit(url).port or 80 for url in settings.gateway_urls}
+        ports.add(parse_address(settings.address)[1])
+        if settings.tcp_address is not None:
+            ports.add(parse_address(settings.tcp_address)[1])
+        if self._internal_port is not None:
+            ports.add(self._internal_port)
+        return frozenset(ports)
+
+    async def _watch_certificate(self) -> None:
+        """Have Traefik read renewed files: it does so when its own file changes."""
+        seen = await asyncio.to_thread(self._read_certificate_times)
+        while True:
+            await asyncio.sleep(_CERTIFICATE_PERIOD_S)
+            now = await asyncio.to_thread(self._read_certificate_times)
+            if now != seen:
+                seen = now
+                await asyncio.to_thread(self._rewrite)
+                log.info("certificate renewed", file=str(self._settings.tls_cert))
+
+    def _read_certificate_times(self) -> tuple[int, ...]:
+        paths = (self._settings.tls_cert, self._settings.tls_key)
+        return tuple(path.stat().st_mtime_ns for path in paths if path is not None)
+
+    def _rewrite(self) -> None:
+        text = read_text(self._table_path)
+        if text is not None:
+            write_atomically(self._table_path, text)
+
+
+async def _prove(host: str, port: int, cluster: str, ca_certificate: str) -> bool:
+    return await prove_tls(
+        host,
+        port,
+        server_name=format_sni(cluster),
+        ca_certificate=ca_certificate,
+        timeout_s=_PROOF_S,
+    )
