@@ -5,6 +5,7 @@ names one process until the machine restarts. Linux only.
 """
 
 import os
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,25 @@ def is_running(identity: Identity) -> bool:
     """Return whether that very process is there and has not ended."""
     process = read_process(identity.pid)
     return process is not None and process.identity == identity and not process.is_dead
+
+
+def send_signal(identity: Identity, number: signal.Signals) -> None:
+    """Signal that very process, if it is there and ours to signal.
+
+    Through a descriptor of the process: a pid may change hands between a look
+    and a ``kill``.
+    """
+    try:
+        descriptor = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return
+    try:
+        if is_running(identity):
+            signal.pidfd_send_signal(descriptor, number)
+    except (ProcessLookupError, PermissionError):
+        return
+    finally:
+        os.close(descriptor)
 
 
 def read_boot_id() -> str:

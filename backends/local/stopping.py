@@ -1,0 +1,120 @@
+"""End a job and be sure that nothing of it is left. Blocks.
+
+The shim does the work. Where it was killed, or hangs, the job's processes are
+found by what the shim wrote down, and ended from here; how far that has come
+stands on disk, so that it goes on after a restart of ours.
+"""
+
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from backends.local.command import MARKER
+from backends.local.layout import JobDirectory, read_record, try_lock, write_record
+from backends.local.processes import (
+    Identity,
+    find_members,
+    is_running,
+    read_boot_id,
+    send_signal,
+)
+from backends.local.shim import choose_signal
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds that a job is given after each signal.
+
+    Parameters
+    ----------
+    sigint_s, sigterm_s
+        Until the next signal.
+    sigkill_s
+        Until the shim itself is taken to hang.
+    """
+
+    sigint_s: float = 10
+    sigterm_s: float = 5
+    sigkill_s: float = 5
+
+    @property
+    def total_s(self) -> float:
+        """Seconds in which a shim must have ended its job."""
+        return self.sigint_s + self.sigterm_s + self.sigkill_s
+
+
+def stop_job(job: JobDirectory, patience: Patience) -> bool:
+    """Ask a job to end; return whether nothing of it is left.
+
+    Call it again and again: each call does what is due by then.
+    """
+    if not job.path.exists() or job.exited.exists():
+        return True
+    started = read_record(job.started)
+    if started is None:
+        return _close_before_start(job)
+    if started["boot_id"] != read_boot_id():
+        return True
+    asked = _record_request(job)
+    elapsed_s = _read_clock() - float(asked["asked_s"])
+    command, supervisor = (Identity.parse(started[part]) for part in ("child", "shim"))
+    if is_running(supervisor) and elapsed_s < patience.total_s:
+        send_signal(supervisor, signal.SIGTERM)
+        return False
+    members = find_members((command, supervisor), command, build_marker(job))
+    if members:
+        _press(
+            job,
+            asked,
+            choose_signal(elapsed_s, patience.sigint_s, patience.sigterm_s),
+            members,
+        )
+        return False
+    if not job.exited.exists():
+        write_record(job.exited, {"exit_code": None, "stop_asked": True})
+    return True
+
+
+def build_marker(job: JobDirectory) -> str:
+    """Return what the environment of the job's processes has in it."""
+    return f"{MARKER}={job.path}"
+
+
+def _close_before_start(job: JobDirectory) -> bool:
+    """See to it that the job is never started; return whether it was not."""
+    with try_lock(job) as lock:
+        if lock is None or job.started.exists():
+            return False  # it is being started at this moment
+        if not job.exited.exists():
+            message = "stopped before it was started"
+            write_record(job.exited, {"exit_code": None, "message": message})
+        return True
+
+
+def _record_request(job: JobDirectory) -> Mapping[str, Any]:
+    asked = read_record(job.stop)
+    if asked is None:
+        asked = {"asked_s": _read_clock(), "sent": None}
+        write_record(job.stop, asked)
+    return asked
+
+
+def _press(
+    job: JobDirectory,
+    asked: Mapping[str, Any],
+    due: signal.Signals,
+    members: frozenset[Identity],
+) -> None:
+    """Send what is due; gentle signals once, since Dask counts them."""
+    if due == asked["sent"] and due != signal.SIGKILL:
+        return
+    write_record(job.stop, {**asked, "sent": due})
+    for member in members:
+        send_signal(member, due)
+
+
+def _read_clock() -> float:
+    """Return seconds since the machine's start, the same for every process."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

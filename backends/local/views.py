@@ -1,0 +1,128 @@
+"""What a job looks like from outside, read from its files and ``/proc``. Blocks."""
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any, Final
+
+from backends.database.launcher import JobState, JobView, Role
+from backends.local.command import HOST
+from backends.local.layout import JobDirectory, read_record
+from backends.local.logs import read_tail
+from backends.local.processes import Identity, is_running, read_boot_id
+
+TAIL_LINES: Final = 20
+# The tail is kept in the store and sent in an error: no line fills either.
+_TAIL_LINE_CHARACTERS: Final = 2000
+
+_SUPERVISE: Final = "supervise"
+
+
+def view_job(job: JobDirectory) -> JobView:
+    """Return a job as it is now. Costs a few reads of small files."""
+    ended = read_record(job.exited)
+    started = read_record(job.started)
+    if ended is None:
+        if started is None:
+            return JobView(JobState.ABSENT)
+        if is_alive(started):
+            return JobView(
+                JobState.RUNNING,
+                started_ms=started["started_ms"],
+                host=HOST,
+                pids=frozenset({started["child"]["pid"]}),
+            )
+        # The shim may have written it since, as the last thing it did.
+        ended = read_record(job.exited) or {}
+    return JobView(
+        JobState.ENDED,
+        exit_code=ended.get("exit_code"),
+        started_ms=None if started is None else started["started_ms"],
+        host=HOST,
+        message=_describe_end(ended, started),
+        log_tail=tuple(
+            line[:_TAIL_LINE_CHARACTERS] for line in read_tail(job.logs, TAIL_LINES)
+        ),
+    )
+
+
+def is_alive(started: Mapping[str, Any]) -> bool:
+    """Return whether the command or its shim runs, by the record of the start.
+
+    While the shim runs, it takes away what the command has left behind.
+    """
+    return started["boot_id"] == read_boot_id() and any(
+        is_running(Identity.parse(started[part])) for part in ("child", "shim")
+    )
+
+
+def is_final(failure: Mapping[str, Any]) -> bool:
+    """Return whether a start that failed so would fail again."""
+    return bool(failure["stage"] != _SUPERVISE)
+
+
+def describe_failure(
+    failure: Mapping[str, Any], order: Mapping[str, Any], role: Role
+) -> str:
+    """Say why a command could not be started, and what to do.
+
+    Parameters
+    ----------
+    failure
+        Stage and error number, from the shim.
+    order
+        What the shim was to start.
+    role
+        Of the job.
+    """
+    cause = os.strerror(failure["errno"])
+    match failure["stage"]:
+        case "command":
+            path = order["environment"].get("PATH", "")
+            return (
+                f"cannot run {order['command'][0]!r}: {cause} (PATH is {path!r}); set "
+                f"c.LocalClusterConfig.{role}_cmd to a command that the gateway's "
+                "machine has, or leave it unset"
+            )
+        case "directory":
+            return (
+                f"cannot enter working directory {order['working_directory']!r}: "
+                f"{cause}; set c.LocalClusterConfig.working_directory to one that the "
+                "cluster's user may enter"
+            )
+        case "user":
+            return (
+                f"cannot become user {order['user']['name']!r}: {cause}; run the "
+                "gateway as root, or use UnsafeLocalBackend"
+            )
+        case stage:
+            return f"cannot start the {role} ({stage}): {cause}"
+
+
+def _describe_end(ended: Mapping[str, Any], started: Mapping[str, Any] | None) -> str:
+    if ended.get("message"):
+        return str(ended["message"])
+    if ended.get("stop_asked"):
+        return "stopped on request"
+    if failure := ended.get("failure"):
+        cause = os.strerror(failure["errno"])
+        return f"could not be started ({failure['stage']}): {cause}"
+    code = ended.get("exit_code")
+    if code is not None:
+        return _describe_code(code)
+    if started is not None and started["boot_id"] != read_boot_id():
+        return "the gateway's machine was restarted"
+    return "ended with an unknown status: its supervising process was killed too"
+
+
+def _describe_code(code: int) -> str:
+    if code >= 0:
+        return f"exited with status {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"killed by signal {-code}"
+    hint = ""
+    if name == "SIGKILL":
+        hint = "; the kernel does that when the machine is out of memory"
+    return f"killed by signal {-code} ({name}){hint}"
