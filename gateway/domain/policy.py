@@ -1,9 +1,10 @@
 """Caps per user and per group, and whether a request fits under them. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
 from gateway.domain.errors import LimitExceeded
+from gateway.domain.scaling import to_thousandths
 from gateway.domain.user import User
 
 
@@ -119,18 +120,10 @@ def check_create(shape: Shape, shares: Iterable[tuple[Share, Usage]]) -> None:
         Naming the share, the cap and what is held.
     """
     for share, held in shares:
-        total = held + shape.take(0)
-        for name, unit in (
-            ("clusters", "clusters"),
-            ("cores", "cores"),
-            ("memory_bytes", "bytes of memory"),
-        ):
-            cap = getattr(share.caps, name)
-            if cap is not None and getattr(total, name) > cap:
-                raise LimitExceeded(
-                    f"{format_share(share.key)} may use at most {cap:g} {unit} "
-                    f"and holds {getattr(held, name):g} already; stop a cluster first"
-                )
+        total, caps = held + shape.take(0), share.caps
+        _check(share, "clusters", total.clusters, held.clusters, caps.clusters)
+        _check(share, "cores", total.cores, held.cores, caps.cores)
+        _check(share, "GiB", total.memory_bytes, held.memory_bytes, caps.memory_bytes)
 
 
 def room_for_workers(
@@ -150,28 +143,42 @@ def room_for_workers(
     tuple
         The number, ``None`` if there is no cap, and the share's name for people.
     """
-    best: tuple[int | None, str] = (None, "")
-    for share, held in shares:
-        alone = held + shape.take(0)
-        rooms = []
-        if share.caps.workers is not None:
-            rooms.append(share.caps.workers - alone.workers)
-        if share.caps.cores is not None and shape.worker_cores > 0:
-            rooms.append(
-                int((share.caps.cores - alone.cores) / shape.worker_cores + 0.0005)
-            )
-        if share.caps.memory_bytes is not None and shape.worker_memory_bytes > 0:
-            rooms.append(
-                (share.caps.memory_bytes - alone.memory_bytes)
-                // shape.worker_memory_bytes
-            )
-        for room in rooms:
-            if best[0] is None or room < best[0]:
-                best = (max(0, room), format_share(share.key))
-    return best
+    rooms = [
+        (room, share.key)
+        for share, held in shares
+        for room in _rooms(shape, held + shape.take(0), share.caps)
+    ]
+    if not rooms:
+        return None, ""
+    room, key = min(rooms)
+    return max(0, room), format_share(key)
 
 
 def format_share(key: str) -> str:
     """Return ``user 'alice'`` or ``group 'lab'`` for a share's key."""
     kind, _, name = key.partition(":")
     return f"{kind} {name!r}"
+
+
+def _check(
+    share: Share, unit: str, total: float, held: float, cap: float | None
+) -> None:
+    if cap is None or to_thousandths(total) <= to_thousandths(cap):
+        return
+    scale = 2**30 if unit == "GiB" else 1
+    raise LimitExceeded(
+        f"{format_share(share.key)} may use at most {cap / scale:g} {unit}, holds "
+        f"{held / scale:g} and asks for {(total - held) / scale:g} more; "
+        "stop a cluster or ask for less"
+    )
+
+
+def _rooms(shape: Shape, alone: Usage, caps: Caps) -> Iterator[int]:
+    if caps.workers is not None:
+        yield caps.workers - alone.workers
+    for cap, taken, worker in (
+        (caps.cores, alone.cores, shape.worker_cores),
+        (caps.memory_bytes, alone.memory_bytes, shape.worker_memory_bytes),
+    ):
+        if cap is not None and (one := to_thousandths(worker)) > 0:
+            yield (to_thousandths(cap) - to_thousandths(taken)) // one

@@ -1,6 +1,5 @@
 """Clamp wanted numbers of workers to a cluster's limits, and say so."""
 
-import math
 from dataclasses import dataclass
 
 from gateway.domain.errors import InvalidRequest
@@ -45,21 +44,28 @@ def derive_max_workers(
         The explicit cap.
     cores, memory
         (cap of the cluster, scheduler's share, one worker's share), in cores
-        and in bytes. A worker's share of 0 does not limit.
+        and in bytes. A worker's share of 0 does not limit. Three decimals
+        count.
 
     Examples
     --------
     >>> derive_max_workers(max_workers=9, cores=(10, 1, 2))
     4
+    >>> derive_max_workers(cores=(0.3, 0.1, 0.1))
+    2
     >>> derive_max_workers() is None
     True
     """
     caps = [] if max_workers is None else [max_workers]
     for cap, scheduler, worker in (cores, memory):
-        if cap is not None and worker > 0:
-            # Half a thousandth, so that 0.3 - 0.1 holds two workers of 0.1.
-            caps.append(math.floor((cap - scheduler) / worker + 0.0005))
+        if cap is not None and (one := to_thousandths(worker)) > 0:
+            caps.append((to_thousandths(cap) - to_thousandths(scheduler)) // one)
     return max(0, min(caps)) if caps else None
+
+
+def to_thousandths(amount: float) -> int:
+    """Return ``amount`` as an exact number, so that 0.1 + 0.2 fits under 0.3."""
+    return round(amount * 1000)
 
 
 def clamp_scale(count: int, max_workers: int | None) -> ScaleOutcome:
