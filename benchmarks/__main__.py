@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import fleet, life, machine, report
+from benchmarks.our_side import Ours
 from benchmarks.peer_environment import describe_peer, ensure_peer
+from benchmarks.peer_side import Peer
 from benchmarks.processes import ROOT
-from benchmarks.sides import ASKER, PASSWORD, Ours, Peer, Side, build_entries
+from benchmarks.sides import ASKER, PASSWORD, Side, build_entries
 
 _PAGE = ROOT / "docs" / "benchmarks.md"
 _RESULTS = ROOT / "benchmarks" / "results" / "latest.json"

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,17 +71,18 @@ async def _through_gateway(url: str, user: str, password: str) -> dict[str, Any]
 
 
 async def _by_hand() -> dict[str, Any]:
-    address = f"tcp://127.0.0.1:{free_port()}"
+    port = free_port()
+    address = f"tcp://127.0.0.1:{port}"
     started = time.perf_counter()
-    async with (
-        _dask("scheduler", "--host", address) as _,
-        Client(address, asynchronous=True, timeout=_CONNECT_S) as client,
-    ):
-        connected = time.perf_counter()
-        async with _dask("worker", address, "--nthreads=1", "--memory-limit=1GB"):
-            await client.wait_for_workers(1, timeout=_CONNECT_S)
-            ready = time.perf_counter()
-            await _compute(client)
+    async with _dask("scheduler", "--host", address):
+        # Left to itself the client backs off for seconds.
+        await _wait_for_port(port)
+        async with Client(address, asynchronous=True, timeout=_CONNECT_S) as client:
+            connected = time.perf_counter()
+            async with _dask("worker", address, "--nthreads=1", "--memory-limit=1GB"):
+                await client.wait_for_workers(1, timeout=_CONNECT_S)
+                ready = time.perf_counter()
+                await _compute(client)
     return {
         "create_to_connected_s": connected - started,
         "scale_to_worker_s": ready - connected,
@@ -103,6 +104,15 @@ async def _dask(*arguments: str) -> AsyncIterator[None]:
         finally:
             process.terminate()
             await process.wait()
+
+
+async def _wait_for_port(port: int) -> None:
+    while True:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            return
+        await asyncio.sleep(0.02)
 
 
 async def _compute(client: Client) -> None:

@@ -1,0 +1,5 @@
+"""Daskfleet: its configuration, its filled database, its scale request."""
+
+
+class Ours:
+    name = "Daskfleet"
