@@ -62,6 +62,11 @@ class OptionValues(dict[str, Any]):
             hint = f", did you mean {near[0]!r}?" if near else ""
             raise AttributeError(f"no option named {name!r}{hint}") from None
 
+    @property
+    def _mapping(self) -> "OptionValues":
+        # Some sites' handlers reach for the peer's private dictionary.
+        return self
+
     @override
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
@@ -196,7 +201,7 @@ class Options:
             return before
         values = OptionValues(before)
         arguments = (values, user) if self._takes_user else (values,)
-        with _refusals():
+        with refusals():
             result = self._handler(*arguments)
         if inspect.isawaitable(result):
             return self._await_configuration(result, options, before, values)
@@ -209,7 +214,7 @@ class Options:
         before: dict[str, Any],
         values: OptionValues,
     ) -> dict[str, Any]:
-        with _refusals():
+        with refusals():
             result = await pending
         return self._take_result(result, options, before, values)
 
@@ -264,7 +269,11 @@ def takes_user(function: Callable[..., Any]) -> bool:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
+    """Turn what an operator's function raises to refuse into `RefusedOptions`.
+
+    That is any `ValueError`, and `Exception` itself; the rest are bugs and pass.
+    """
     try:
         yield
     except Exception as error:
