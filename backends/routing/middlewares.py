@@ -12,7 +12,9 @@ _CLUSTER: Final = "[a-z0-9][-a-z0-9]*"
 
 # What a tenant's server must not say in the name of an origin that it shares
 # with others: cookies, challenges, service workers for other paths, policies
-# and alternatives for the whole host.
+# and alternatives for the whole host. Traefik 3.7 leaves the headers of a 101
+# as they are, and a page's script can set cookies too: only a host of their
+# own keeps dashboards apart for good.
 _DROPPED_RESPONSE_HEADERS: Final = (
     "Alt-Svc",
     "Clear-Site-Data",
@@ -35,7 +37,8 @@ _DROPPED_REQUEST_HEADERS: Final = (
     "Proxy-Authorization",
 )
 # All that the API may know of a visitor: who they are, and whether another
-# site's page is behind the request (WebSockets know no same-origin policy).
+# site's page is behind the request (WebSockets know no same-origin policy;
+# their mark is the version, since `Upgrade` is never passed on).
 _AUTH_REQUEST_HEADERS: Final = (
     "Accept",
     "Authorization",
@@ -44,7 +47,7 @@ _AUTH_REQUEST_HEADERS: Final = (
     "Sec-Fetch-Dest",
     "Sec-Fetch-Mode",
     "Sec-Fetch-Site",
-    "Upgrade",
+    "Sec-WebSocket-Version",
 )
 
 
