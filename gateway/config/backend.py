@@ -12,6 +12,7 @@ from traitlets import Bool, Instance, TraitError, Unicode, Union, default
 from gateway.config.cluster import ClusterConfig
 from gateway.config.live import find_changes, take_snapshot
 from gateway.config.policy import UserPolicy
+from gateway.config.proxy import Proxy
 from gateway.config.section import Section
 from gateway.config.traits import Callable, Seconds, Type
 from gateway.domain.errors import (
@@ -81,7 +82,11 @@ class Backend(Section):
         """,
     ).tag(config=True)
 
+    # From the application; the defaults serve a backend that stands alone.
     gateway_address = Unicode()
+    gateway_url = Unicode()
+    data_directory = Unicode()
+    proxy = Instance(Proxy)
     policy = Instance(Policy)
 
     def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - any trait's value
@@ -97,9 +102,29 @@ class Backend(Section):
     def _default_gateway_address(self) -> str:
         return str(getattr(self.parent, "address", ""))
 
+    @default("gateway_url")
+    def _default_gateway_url(self) -> str:
+        return str(getattr(self.parent, "gateway_url", ""))
+
+    @default("data_directory")
+    def _default_data_directory(self) -> str:
+        return str(getattr(self.parent, "data_directory", ""))
+
+    @default("proxy")
+    def _default_proxy(self) -> Proxy:
+        proxy: Proxy | None = getattr(self.parent, "proxy", None)
+        return Proxy(parent=self) if proxy is None else proxy
+
     @default("policy")
     def _default_policy(self) -> Policy:
         return UserPolicy(parent=self).resolve()
+
+    def find_problems(self) -> Sequence[str]:
+        """Return what is wrong with the settings as a whole, one line each.
+
+        Called before anything is started. Backends add their own.
+        """
+        return self.proxy.find_problems()
 
     async def get_cluster_options(self, user: User) -> Options:
         """Return the options that ``user`` is offered.
@@ -196,11 +221,10 @@ class Backend(Section):
             try:
                 self.cluster_config_class(parent=self, **{name: value})
             except (TraitError, ValueError) as alone:
-                for field in offered.fields:
-                    if field.target == name or chosen.get(field.field) is value:
-                        path = f"cluster_options.{field.field}"
-                        return InvalidRequest(path, str(alone))
-                return RefusedOptions(f"{name}: {alone}")
+                field = _find_source(offered, chosen, name, value)
+                if field is None:
+                    return RefusedOptions(f"{name}: {alone}")
+                return InvalidRequest(f"cluster_options.{field}", str(alone))
         return RefusedOptions(str(error))
 
     def _report_unknown(
@@ -247,6 +271,21 @@ class Backend(Section):
 
 # Backends of ours derive from it under this name, beside `gateway.ports.Backend`.
 BackendBase = Backend
+
+
+def _find_source(
+    offered: Options,
+    chosen: Mapping[str, Any],
+    name: str,
+    value: Any,  # noqa: ANN401 - any trait's value
+) -> str | None:
+    for field in offered.fields:
+        if field.target == name:
+            return field.field
+    for field in offered.fields:
+        if chosen.get(field.field) is value:
+            return field.field
+    return None
 
 
 def _describe_unknown(name: str, names: Sequence[str]) -> str:

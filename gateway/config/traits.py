@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable as CallableABC
-from typing import Any
+from typing import Any, Final
 
 from traitlets import Float, Integer, List, TraitError, TraitType, Unicode
 from traitlets import Type as _Type
@@ -11,7 +11,21 @@ from typing_extensions import override
 from gateway.config.classpaths import resolve_class
 from gateway.domain.quantities import parse_cores, parse_memory
 
-__all__ = ("Callable", "Command", "Cores", "MemoryLimit", "Seconds", "Type")
+__all__ = (
+    "Address",
+    "Callable",
+    "Command",
+    "Cores",
+    "LogLevel",
+    "MemoryLimit",
+    "Seconds",
+    "Type",
+    "parse_address",
+)
+
+_MOST_PORT: Final = 65535
+_MOST_PORT_DIGITS: Final = 6
+_LEVELS: Final = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
 
 
 class MemoryLimit(Integer):  # type: ignore[type-arg]  # a class with parameters in stubs only
@@ -50,6 +64,58 @@ class Seconds(Float):  # type: ignore[type-arg]  # a class with parameters in st
         if isinstance(value, bool) or not math.isfinite(number) or number < 0:
             raise TraitError(f"must be a number of seconds >= 0, got {value!r}")
         return number
+
+
+class Address(Unicode):  # type: ignore[type-arg]  # a class with parameters in stubs only
+    """``[host]:port``; empty where a default says so."""
+
+    info_text = "an address [host]:port"
+
+    @override
+    def validate(self, obj: Any, value: Any) -> Any:
+        text = super().validate(obj, value)
+        if text:
+            parse_address(text)
+        return text
+
+
+class LogLevel(Unicode):  # type: ignore[type-arg]  # a class with parameters in stubs only
+    """A level of the log by name, or by the number that `logging` gives it."""
+
+    info_text = "one of DEBUG, INFO, WARNING, ERROR, CRITICAL"
+
+    @override
+    def validate(self, obj: Any, value: Any) -> Any:
+        name = str(_LEVELS.get(value, value) if isinstance(value, int) else value)
+        name = {"WARN": "WARNING", "FATAL": "CRITICAL"}.get(name.upper(), name.upper())
+        if name not in _LEVELS.values():
+            self.error(obj, value)
+        return name
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split ``[host]:port``; the host is empty if all interfaces are meant.
+
+    Raises
+    ------
+    TraitError
+        If it is no such thing. Port 0, a free one, is allowed.
+
+    Examples
+    --------
+    >>> parse_address(":8000"), parse_address("[::1]:80")
+    (('', 8000), ('::1', 80))
+    """
+    host, colon, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    is_number = port.isascii() and port.isdigit() and len(port) < _MOST_PORT_DIGITS
+    if not colon or not is_number or int(port) > _MOST_PORT:
+        raise TraitError(f"must be host:port, got {text!r:.100}")
+    if ":" in bare and bare == host:
+        raise TraitError(f"needs brackets around an IPv6 address, got {text!r:.100}")
+    if "/" in bare or any(c.isspace() for c in bare):
+        raise TraitError(f"must be host:port and no URL, got {text!r:.100}")
+    return bare, int(port)
 
 
 class Callable(TraitType):  # type: ignore[type-arg]  # a class with parameters in stubs only
