@@ -279,12 +279,15 @@ class Snapshot:
         By ordinal; ended ones of late included.
     beat
         ``None`` before the first sync.
+    claimed_by
+        Id of the server that reconciles it, if that still lives.
     """
 
     cluster: ClusterRecord
     spec: ClusterSpec
     workers: tuple[WorkerRecord, ...] = ()
     beat: BeatRecord | None = None
+    claimed_by: str | None = None
 
     @property
     def members(self) -> tuple[WorkerRecord, ...]:

@@ -3,8 +3,10 @@
 Requests only write what is wanted; carrying it out is the planner's business.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from backends.database.actions import Change
 from backends.database.records import (
@@ -18,6 +20,7 @@ from backends.database.records import (
 from gateway.domain.cluster import ClusterEvent, EventType, StopReason
 from gateway.domain.errors import ClusterNotRunning
 from gateway.domain.lifetime import decide_stop
+from gateway.domain.names import format_worker_name
 from gateway.domain.policy import Share, Usage, room_for_workers
 from gateway.domain.scaling import (
     AdaptOutcome,
@@ -30,7 +33,13 @@ from gateway.domain.sync import SyncReply, SyncReport
 
 Holdings = Sequence[tuple[Share, Usage]]
 
-_HIGHEST_PORT = 65535
+# More than any cluster that Dask can hold together; bounds what a request costs.
+MOST_WORKERS: Final = 100_000
+_HIGHEST_PORT: Final = 65535
+_HIGHEST_COUNT: Final = 2**31 - 1
+# What a scheduler reports is a user's to choose.
+_MOST_VERSIONS: Final = 20
+_LONGEST_TEXT: Final = 500
 
 
 def request_stop(
@@ -65,7 +74,7 @@ def request_scale(
         If the cluster has ended or is stopping.
     """
     cluster = _require_running(desired.cluster)
-    outcome = clamp_scale(replicas, desired.spec.config.max_workers)
+    outcome = clamp_scale(replicas, _cap(desired))
     room, share = room_for_workers(desired.spec.shape, others)
     if room is not None and outcome.replicas > room:
         outcome = ScaleOutcome(
@@ -105,8 +114,14 @@ def request_adapt(
     """
     cluster = _require_running(desired.cluster)
     minimum, maximum = bounds
-    cap = desired.spec.config.max_workers
-    outcome = clamp_adapt(minimum, maximum, cap, default=default)
+    outcome = clamp_adapt(
+        minimum, maximum, desired.spec.config.max_workers, default=default
+    )
+    outcome = replace(
+        outcome,
+        minimum=min(outcome.minimum, MOST_WORKERS),
+        maximum=min(outcome.maximum, MOST_WORKERS),
+    )
     room, share = room_for_workers(desired.spec.shape, others)
     if room is not None and outcome.maximum > room:
         low = min(outcome.minimum, room)
@@ -150,16 +165,7 @@ def take_report(
     the cluster has outlived its use is found here too, with the freshest facts.
     """
     cluster = desired.cluster
-    beat = BeatRecord(
-        received_ms=now_ms,
-        idle_s=report.idle_s,
-        no_client_s=report.no_client_s,
-        clients=report.clients,
-        unfinished=report.unfinished,
-        outsiders=report.outsiders,
-        held=report.held,
-        versions=report.versions,
-    )
+    beat = _build_beat(cluster, report, now_ms)
     if not cluster.accepts_requests:
         return None, beat
     rows = _note_workers(desired, report, now_ms)
@@ -196,6 +202,36 @@ def _require_running(cluster: ClusterRecord) -> ClusterRecord:
     state = "has ended" if cluster.phase.is_terminal else "is stopping"
     why = f" ({cluster.reason})" if cluster.reason else ""
     raise ClusterNotRunning(f"cluster {cluster.name} is not running: it {state}{why}")
+
+
+def _cap(desired: Snapshot) -> int:
+    cap = desired.spec.config.max_workers
+    return MOST_WORKERS if cap is None else min(cap, MOST_WORKERS)
+
+
+def _build_beat(cluster: ClusterRecord, report: SyncReport, now_ms: int) -> BeatRecord:
+    ours = parse_ordinals(cluster.name, report.held)
+    held = {format_worker_name(cluster.name, n) for n in ours}
+    versions = list(report.versions.items())[:_MOST_VERSIONS]
+    return BeatRecord(
+        received_ms=now_ms,
+        idle_s=_bound_seconds(report.idle_s),
+        no_client_s=_bound_seconds(report.no_client_s),
+        clients=_bound_count(report.clients),
+        unfinished=_bound_count(report.unfinished),
+        outsiders=_bound_count(report.outsiders),
+        held={k: v[:_LONGEST_TEXT] for k, v in report.held.items() if k in held},
+        versions={k[:_LONGEST_TEXT]: v[:_LONGEST_TEXT] for k, v in versions},
+    )
+
+
+def _bound_count(count: int) -> int:
+    return max(0, min(count, _HIGHEST_COUNT))
+
+
+def _bound_seconds(seconds: float) -> float:
+    # NaN would be no number to the database, and true of no comparison here.
+    return max(0.0, seconds) if math.isfinite(seconds) else 0.0
 
 
 def _reserve(desired: Snapshot, after: ClusterRecord) -> ClusterRecord:

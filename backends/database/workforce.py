@@ -32,6 +32,8 @@ from gateway.domain.names import format_worker_name
 
 # So that a stop is not kept waiting by a thousand starts.
 STARTS_PER_PLAN: Final = 50
+# So that a write stays short; the rest follows at once.
+ROWS_PER_PLAN: Final = 1000
 STOP_AGAIN_MS: Final = 500
 # Workers that fail after they connected do not fail the cluster, since it may
 # hold data; they are replaced, but not faster than this within the window.
@@ -175,9 +177,9 @@ def _add_missing(
     room = max(_LEAST_RESTARTS, 2 * cluster.replicas) - len(recent)
     fresh = [
         WorkerRecord(cluster.next_ordinal + n, now_ms)
-        for n in range(max(0, min(missing, room)))
+        for n in range(max(0, min(missing, room, ROWS_PER_PLAN)))
     ]
-    if len(fresh) == missing:
+    if len(fresh) == min(missing, ROWS_PER_PLAN):
         return fresh, None
     oldest_ms = find_earliest(recent)
     return fresh, None if oldest_ms is None else oldest_ms + RESTART_WINDOW_MS

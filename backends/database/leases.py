@@ -1,0 +1,161 @@
+"""Which server reconciles which cluster: a lease per server, a claim per cluster.
+
+A claim counts only while its server's lease does, so that one row is renewed
+however many clusters there are. Claims keep servers from doing work twice; that
+nothing goes wrong if they do is owed to compare-and-set and idempotent starts.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, delete, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
+
+from backends.database.engine import Database
+from backends.database.identity import ProcessIdentity
+from backends.database.records import Snapshot
+from backends.database.statements import build_upsert
+from backends.database.tables import clusters, servers
+from gateway.ports import Clock
+
+# Rows of servers that are long dead have no meaning; a few are kept for people.
+_FORGET_AFTER_MS: Final = 3_600_000
+
+
+class now_ms(FunctionElement[int]):  # noqa: N801 - an SQL function
+    """The database's own clock, in milliseconds since the epoch."""
+
+    type: TypeEngine[int] = BigInteger()
+    inherit_cache: bool | None = True
+
+
+@compiles(now_ms, "postgresql")
+def _format_postgresql(_element: now_ms, _compiler: SQLCompiler, **_: Any) -> str:  # noqa: ANN401 - SQLAlchemy's signature
+    return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+
+
+@compiles(now_ms, "sqlite")
+def _format_sqlite(_element: now_ms, _compiler: SQLCompiler, **_: Any) -> str:  # noqa: ANN401 - SQLAlchemy's signature
+    # Days since noon of the first day of the Julian period, to 1970.
+    return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
+
+class Lease:
+    """The right of this server to act, for as long as it is renewed.
+
+    Parameters
+    ----------
+    server
+        Id of this server, never used before.
+    lease_s
+        How long the others wait for a server that is silent.
+    clock
+        Only differences count.
+    """
+
+    def __init__(
+        self, database: Database, *, server: str, lease_s: float, clock: Clock
+    ) -> None:
+        self._database = database
+        self._server = server
+        self._lease_s = lease_s
+        self._clock = clock
+        self._until = float("-inf")
+        self._process: ProcessIdentity | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the others still wait for this server.
+
+        Judged by this machine's clock, from before the renewal was sent: it
+        ends here first. A process that was stopped and goes on sees it.
+        """
+        return self._clock.monotonic() < self._until
+
+    async def renew(self) -> None:
+        """Prolong it by ``lease_s`` from now; the first time it is taken."""
+        if self._process is None:
+            self._process = await asyncio.to_thread(ProcessIdentity.of_this_process)
+        process = self._process.format()
+        asked_at = self._clock.monotonic()
+        until_ms = now_ms() + round(self._lease_s * 1000)
+
+        async def work(connection: AsyncConnection) -> None:
+            query = build_upsert(connection, servers, ("id",), ("until_ms",))
+            values = {"id": self._server, "until_ms": until_ms, "process": process}
+            await connection.execute(query.values(values))
+
+        await self._database.write(work)
+        self._until = asked_at + self._lease_s
+
+    async def release(self) -> None:
+        """Give it back, so that the others need not wait."""
+        self._until = float("-inf")
+        await self._delete_servers([self._server])
+
+    async def drop_dead_servers(self) -> None:
+        """Delete leases of servers that have surely ended.
+
+        Those are processes of this machine that no longer run, such as the one
+        that this process replaces, and whatever has been silent for an hour.
+        """
+        query = select(
+            servers.c.id,
+            servers.c.process,
+            servers.c.until_ms < now_ms() - _FORGET_AFTER_MS,
+        ).where(servers.c.id != self._server)
+
+        async def work(connection: AsyncConnection) -> list[Any]:
+            return list(await connection.execute(query))
+
+        found = await self._database.read(work)
+        if found:
+            dead = await asyncio.to_thread(self._find_dead, found)
+            await self._delete_servers(dead)
+
+    async def claim(self, seen: Snapshot) -> bool:
+        """Return whether this server may reconcile the cluster; take it if free."""
+        if not self.is_valid:
+            return False
+        if seen.claimed_by == self._server:
+            return True
+        living = select(servers.c.id).where(servers.c.until_ms > now_ms())
+        query = (
+            update(clusters)
+            .where(
+                clusters.c.id == seen.cluster.id,
+                or_(
+                    clusters.c.claimed_by.is_(None),
+                    clusters.c.claimed_by == self._server,
+                    clusters.c.claimed_by.not_in(living),
+                ),
+            )
+            .values(claimed_by=self._server)
+        )
+
+        async def work(connection: AsyncConnection) -> bool:
+            return (await connection.execute(query)).rowcount == 1
+
+        return await self._database.write(work)
+
+    def _find_dead(self, found: list[Any]) -> list[str]:
+        here = self._process or ProcessIdentity.of_this_process()
+        dead = []
+        for key, text, is_long_silent in found:
+            process = ProcessIdentity.parse(text)
+            if is_long_silent or (process is not None and process.is_gone(here)):
+                dead.append(key)
+        return dead
+
+    async def _delete_servers(self, ids: list[str]) -> None:
+        if not ids:
+            return
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(delete(servers).where(servers.c.id.in_(ids)))
+
+        await self._database.write(work)

@@ -1,0 +1,111 @@
+"""Reads that are of no one cluster, or of what hangs on it."""
+
+from typing import Final
+
+from sqlalchemy import Select, and_, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from backends.database.engine import Database
+from backends.database.leases import now_ms
+from backends.database.routes import Route
+from backends.database.rows import CLUSTER_COLUMNS, read_cluster, read_event
+from backends.database.statements import LIVE_PHASES
+from backends.database.tables import clusters, events, servers
+from gateway.domain.cluster import ClusterEvent
+
+_EVENT_COLUMNS: Final = (
+    events.c.time_ms,
+    events.c.type,
+    events.c.reason,
+    events.c.message,
+    events.c.component,
+    events.c.worker,
+)
+
+
+async def list_events(database: Database, cluster_id: int) -> list[ClusterEvent]:
+    """Return the events that are kept of a cluster, oldest first."""
+    query = (
+        select(*_EVENT_COLUMNS)
+        .where(events.c.cluster_id == cluster_id)
+        .order_by(events.c.id)
+    )
+
+    async def work(connection: AsyncConnection) -> list[ClusterEvent]:
+        return [read_event(row) for row in await connection.execute(query)]
+
+    return await database.read(work)
+
+
+async def list_routes(database: Database) -> list[Route]:
+    """Return the routes of all clusters that have one, by name."""
+    query = (
+        select(*CLUSTER_COLUMNS)
+        .where(
+            clusters.c.phase.in_(LIVE_PHASES),
+            clusters.c.active,
+            clusters.c.route_host.is_not(None),
+        )
+        .order_by(clusters.c.name)
+    )
+
+    async def work(connection: AsyncConnection) -> list[Route]:
+        found = (read_cluster(row).route for row in await connection.execute(query))
+        return [route for route in found if route is not None]
+
+    return await database.read(work)
+
+
+async def list_versions(database: Database) -> dict[str, int]:
+    """Return the version of every cluster, by name."""
+    query = select(clusters.c.name, clusters.c.version)
+
+    async def work(connection: AsyncConnection) -> dict[str, int]:
+        return dict(map(tuple, await connection.execute(query)))
+
+    return await database.read(work)
+
+
+async def read_digest(database: Database) -> tuple[int, ...]:
+    """Return numbers that differ after a cluster was made, changed or deleted.
+
+    So cheap that it can be asked each second: an index holds it all.
+    """
+    versions = func.coalesce(func.sum(clusters.c.version), 0)
+    newest = func.coalesce(func.max(clusters.c.id), 0)
+    query = select(func.count(), newest, versions).select_from(clusters)
+
+    async def work(connection: AsyncConnection) -> tuple[int, ...]:
+        return tuple(int(n) for n in (await connection.execute(query)).one())
+
+    return await database.read(work)
+
+
+async def list_live(database: Database) -> list[str]:
+    """Return names of all clusters that have not ended."""
+    query = select(clusters.c.name).where(clusters.c.phase.in_(LIVE_PHASES))
+    return await _list_names(database, query)
+
+
+async def list_unclaimed(database: Database) -> list[str]:
+    """Return names of live clusters that no living server reconciles."""
+    owner = and_(servers.c.id == clusters.c.claimed_by, servers.c.until_ms > now_ms())
+    query = select(clusters.c.name).where(
+        clusters.c.phase.in_(LIVE_PHASES), ~select(servers.c.id).where(owner).exists()
+    )
+    return await _list_names(database, query)
+
+
+async def list_expired(database: Database, before_ms: int) -> list[str]:
+    """Return names of clusters that ended at ``before_ms`` or earlier."""
+    query = select(clusters.c.name).where(
+        clusters.c.phase.not_in(LIVE_PHASES), clusters.c.stopped_ms <= before_ms
+    )
+    return await _list_names(database, query)
+
+
+async def _list_names(database: Database, query: Select[tuple[str]]) -> list[str]:
+    async def work(connection: AsyncConnection) -> list[str]:
+        return list(await connection.scalars(query))
+
+    return await database.read(work)

@@ -1,0 +1,1 @@
+"""One module per version; a released one is never changed."""
