@@ -1,10 +1,11 @@
 """The gateway as a whole: its settings, and the parts that they make."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
 
-from traitlets import Bool, Enum, Unicode, default, validate
+from traitlets import Bool, Enum, List, Unicode, default, validate
 from traitlets.config import Config
 
 from gateway.auth import Authenticator, SimpleAuthenticator
@@ -94,6 +95,27 @@ class DaskGateway(Section):
         """,
     ).tag(config=True)
 
+    trusted_origins = List(
+        Unicode(),
+        help="""
+        Origins such as `https://hub.example.org` whose pages may use a session for
+        calls that change something. The gateway's own origin always may.
+        """,
+    ).tag(config=True)
+
+    dashboard_link_max_age = Seconds(
+        86400,
+        help="Seconds for which a dashboard's link opens without a login.",
+    ).tag(config=True)
+
+    credentials_in_list = Bool(
+        default_value=False,
+        help="""
+        Hand out the keys of a user's running clusters in lists of clusters too, as
+        the peer does. No client needs it.
+        """,
+    ).tag(config=True)
+
     shutdown_grace = Seconds(
         30,
         help="""
@@ -125,6 +147,11 @@ class DaskGateway(Section):
     @default("signing_key_file")
     def _default_signing_key_file(self) -> str:
         return str(Path(self.data_directory) / "signing-keys")
+
+    @default("log")
+    def _default_log(self) -> logging.Logger:
+        # Sites' own classes write to it by `self.log`.
+        return logging.getLogger("daskfleet")
 
     @default("gateway_url")
     def _default_gateway_url(self) -> str:

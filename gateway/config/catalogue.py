@@ -1,0 +1,135 @@
+"""All classes that a file can configure, as documents list them."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from traitlets import TraitType, Undefined
+from traitlets.config import Configurable
+
+from gateway.config.peer import MissingPeerName, load_name
+from gateway.config.section import PEER_SECTIONS
+
+# In the order of documents: module below the peer's package and class there.
+_PEER_CLASSES: Final = (
+    ("app", "DaskGateway"),
+    ("proxy", "Proxy"),
+    ("auth", "Authenticator"),
+    ("auth", "SimpleAuthenticator"),
+    ("backends.base", "Backend"),
+    ("backends.db_base", "DBBackendBase"),
+    ("backends.local", "LocalBackend"),
+    ("backends.local", "UnsafeLocalBackend"),
+    ("backends.base", "ClusterConfig"),
+    ("backends.local", "LocalClusterConfig"),
+)
+_NOT_DOCUMENTED: Final = frozenset({"log", "parent", "config"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of one section.
+
+    Parameters
+    ----------
+    section, name
+        As in ``c.section.name``.
+    help
+        Paragraphs, without indentation.
+    default
+        As Python; "" if the help says what it is.
+    type
+        What values are, for people.
+    """
+
+    section: str
+    name: str
+    help: str
+    default: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class SectionDocument:
+    """One class with the settings that it adds to its bases."""
+
+    name: str
+    summary: str
+    bases: tuple[str, ...]
+    settings: tuple[Setting, ...]
+
+
+def find_documented_classes() -> list[type[Configurable]]:
+    """Return all configurable classes whose extras are installed."""
+    from gateway.config.policy import UserPolicy  # noqa: PLC0415 - beside the classes that are loaded by name
+
+    found: list[type[Configurable]] = []
+    for module, name in _PEER_CLASSES:
+        try:
+            found.append(load_name(module, name))
+        except MissingPeerName:
+            raise
+        except ImportError:
+            continue  # an extra that is not installed
+    return [*found, UserPolicy]
+
+
+def describe_sections() -> list[SectionDocument]:
+    """Return all sections with their settings."""
+    classes = find_documented_classes()
+    documented = {_section_name(cls) for cls in classes}
+    return [_describe(cls, documented) for cls in classes]
+
+
+def _describe(cls: type[Configurable], documented: set[str]) -> SectionDocument:
+    name = _section_name(cls)
+    bases = [_section_name(b) for b in cls.__mro__[1:] if issubclass(b, Configurable)]
+    return SectionDocument(
+        name=name,
+        summary=inspect.getdoc(cls).split("\n\n")[0].replace("\n", " "),  # type: ignore[union-attr]  # every class of ours has one
+        bases=tuple(base for base in bases if base in documented),
+        settings=tuple(_describe_settings(cls, name)),
+    )
+
+
+def _describe_settings(cls: type[Configurable], section: str) -> Iterator[Setting]:
+    inherited: dict[str, Any] = {}
+    for base in cls.__mro__[1:]:
+        if issubclass(base, Configurable):
+            inherited = base.class_traits(config=True) | inherited
+    for name, trait in sorted(cls.class_traits(config=True).items()):
+        if name in _NOT_DOCUMENTED or inherited.get(name) is trait:
+            continue
+        yield Setting(
+            section=section,
+            name=name,
+            help=_clean(trait.help),
+            default=_format_default(trait),
+            type=_format_type(trait),
+        )
+
+
+def _section_name(cls: type[Configurable]) -> str:
+    # Where the peer has a name for it, that one is in sites' files.
+    if cls.__name__ == "DaskGateway":
+        return "DaskGateway"
+    return PEER_SECTIONS.get(cls.__name__, (cls.__name__,))[0]
+
+
+def _clean(text: str) -> str:
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(text))
+    return "\n\n".join(" ".join(p.split()) for p in paragraphs)
+
+
+def _format_default(trait: TraitType[Any, Any]) -> str:
+    if "By default" in trait.help:
+        return ""
+    value = trait.default()
+    return "" if value is Undefined else repr(value)
+
+
+def _format_type(trait: TraitType[Any, Any]) -> str:
+    text = getattr(trait, "info_text", "") or type(trait).__name__
+    return f"{text}, or None" if trait.allow_none else str(text)
