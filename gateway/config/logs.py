@@ -1,0 +1,64 @@
+"""Set up the log of a process: lines for people, or one JSON object a line."""
+
+import logging
+import sys
+from typing import Any, Final
+
+import structlog
+
+# They say at INFO what our own log says better, or what nobody asked for.
+_QUIET: Final = ("aiohttp", "aiosqlite", "alembic", "asyncio", "sqlalchemy")
+
+
+def configure_logs(*, level: str, style: str) -> None:
+    """Write all logs to standard error.
+
+    Parameters
+    ----------
+    level
+        Least level: a name of `logging`.
+    style
+        ``console``, ``json``, or ``auto``: console on a terminal.
+    """
+    least = logging.getLevelNamesMapping()[level]
+    is_terminal = sys.stderr.isatty()
+    as_json = style == "json" or (style == "auto" and not is_terminal)
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    final = _make_renderer(as_json=as_json, colours=is_terminal)
+    structlog.configure(
+        processors=[*shared, *final],
+        wrapper_class=structlog.make_filtering_bound_logger(least),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *final,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(least)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(least, logging.WARNING))
+
+
+def _make_renderer(*, as_json: bool, colours: bool) -> list[Any]:
+    if as_json:
+        return [
+            structlog.processors.dict_tracebacks,
+            structlog.processors.JSONRenderer(),
+        ]
+    # Values of local variables may be secrets, so the plain formatter.
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)]
