@@ -51,7 +51,8 @@ install() {
   local python=$venv/bin/python
   say "Installing what '$extra' needs from PyPI into $venv (a minute, or a few with pip)"
   if "$python" -m pip install --quiet --disable-pip-version-check -c "$constraints" uv &&
-    UV_SYSTEM_CERTS=1 "$venv/bin/uv" pip install --python "$python" -c "$constraints" -e ".[$extra]"; then
+    UV_SYSTEM_CERTS=1 "$venv/bin/uv" pip install --python "$python" \
+      -c "$constraints" -e ".[$extra]" 2>&1 | sed '/^ [-+~] /d'; then
     return
   fi
   say "uv did not do it; going on with pip"
