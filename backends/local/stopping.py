@@ -50,16 +50,18 @@ def stop_job(job: JobDirectory, patience: Patience) -> bool:
 
     Call it again and again: each call does what is due by then.
     """
-    if not job.path.exists() or job.exited.exists():
+    if not job.path.exists():
         return True
     started = read_record(job.started)
     if started is None:
         return _close_before_start(job)
     if started["boot_id"] != read_boot_id():
         return True
+    command, supervisor = (Identity.parse(started[part]) for part in ("child", "shim"))
+    if job.exited.exists():  # the last thing that a shim writes
+        return not is_running(supervisor)
     asked = _record_request(job)
     elapsed_s = _read_clock() - float(asked["asked_s"])
-    command, supervisor = (Identity.parse(started[part]) for part in ("child", "shim"))
     if is_running(supervisor) and elapsed_s < patience.total_s:
         send_signal(supervisor, signal.SIGTERM)
         return False

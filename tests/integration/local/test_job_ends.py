@@ -1,0 +1,310 @@
+"""How a job ends, and what is known of it afterwards."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from backends.database.launcher import JobState
+from tests.support.eventually import eventually
+from tests.support.jobs import (
+    PATIENCE,
+    SCHEDULER,
+    a_job,
+    end,
+    find_marked,
+    python,
+    run_script,
+    view,
+    wait_until_ended,
+)
+
+# A process that takes no hint, with a child, and one that left the session.
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork():
+    if not os.fork():
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+os.write(1, b"ready %d\\n" % os.getpid())
+time.sleep(600)
+"""
+
+
+def records(tmp_path: Path) -> dict:
+    return json.loads((tmp_path / "clusters/c1/scheduler/started.json").read_text())
+
+
+def describe(pid: int) -> dict:
+    """Return what a shim would write down of the process that has ``pid``."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return {"pid": pid, "start_time": int(stat.rpartition(")")[2].split()[19])}
+
+
+@contextmanager
+def a_stranger() -> Iterator[subprocess.Popen]:
+    """Run a process that has nothing to do with us."""
+    stranger = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
+    )
+    try:
+        yield stranger
+    finally:
+        stranger.kill()
+        stranger.wait(30)
+
+
+def read_command(pid: int) -> bytes:
+    """Return a command line, empty if the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+async def wait_for_lines(launcher, count: int) -> list[str]:
+    async def read():
+        lines = [
+            one async for one in launcher.read_logs(SCHEDULER, tail=99, follow=False)
+        ]
+        return lines if len(lines) >= count else None
+
+    return await eventually(read, within=60)
+
+
+@pytest.mark.parametrize(
+    ("code", "want_code", "want_message"),
+    [
+        ("", 0, "exited with status 0"),
+        ("raise SystemExit(3)", 3, "exited with status 3"),
+        ("import os; os.kill(os.getpid(), 11)", -11, "killed by signal 11 (SIGSEGV)"),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            -9,
+            (
+                "killed by signal 9 (SIGKILL); the kernel does that when the machine is "
+                "out of memory"
+            ),
+        ),
+        ("import os; os.kill(os.getpid(), 40)", -40, "killed by signal 40"),
+    ],
+)
+async def test_the_status_is_kept_and_told_in_words(
+    launcher, code, want_code, want_message
+):
+    await launcher.start(a_job(*python(code)))
+
+    ended = await wait_until_ended(launcher)
+
+    assert ended.exit_code == want_code
+    assert ended.message == want_message
+    assert ended.started_ms is not None
+    assert abs(ended.started_ms / 1000 - time.time()) < 300
+
+
+async def test_the_last_lines_of_both_streams_are_kept(launcher):
+    code = (
+        "import os\nfor i in range(30): os.write(1 + i % 2, b'line %d\\n' % i)\n"
+        "os.write(2, b'no newline'); raise SystemExit(3)"
+    )
+    await launcher.start(a_job(*python(code)))
+
+    ended = await wait_until_ended(launcher)
+
+    assert ended.log_tail == (*(f"line {i}" for i in range(11, 30)), "no newline")
+
+
+async def test_a_running_job_has_no_end(launcher):
+    await launcher.start(a_job(*python("import time; time.sleep(99)")))
+
+    seen = await view(launcher)
+
+    assert (seen.state, seen.exit_code, seen.message) == (JobState.RUNNING, None, "")
+    (pid,) = seen.pids
+    assert b"time.sleep" in read_command(pid)
+
+
+async def test_a_polite_job_is_asked_once_and_may_take_its_time(launcher):
+    code = """
+import signal, time
+count = 0
+def ask(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGINT, ask)
+print("ready", flush=True)
+while not count:
+    time.sleep(0.05)
+time.sleep(0.8)
+print("asked", count, flush=True)
+raise SystemExit(0)
+"""
+    await launcher.start(a_job(*python(code)))
+    await wait_for_lines(launcher, 1)
+
+    await end(launcher, SCHEDULER)
+
+    ended = await view(launcher)
+    assert ended.log_tail == ("ready", "asked 1")
+    assert (ended.exit_code, ended.message) == (0, "stopped on request")
+
+
+async def test_a_job_that_takes_no_hint_is_killed_with_all_it_started(
+    launcher, tmp_path
+):
+    await launcher.start(a_job(*python(STUBBORN)))
+    await wait_for_lines(launcher, 3)
+
+    await end(launcher, SCHEDULER)
+
+    assert find_marked(tmp_path) == []
+    assert (await view(launcher)).exit_code == -signal.SIGKILL
+
+
+async def test_one_request_is_enough_to_end_a_job_even_if_we_die_then(
+    launcher, tmp_path
+):
+    await launcher.start(a_job(*python(STUBBORN)))
+    await wait_for_lines(launcher, 3)
+
+    assert not await launcher.stop(SCHEDULER)
+
+    await wait_until_ended(launcher)
+    await eventually(lambda: not find_marked(tmp_path))
+
+
+async def test_what_a_job_leaves_behind_is_taken_away_before_it_counts_as_ended(
+    launcher, tmp_path
+):
+    """W15: the last process of a job is the end of it, not the first one's exit."""
+    daemon = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "if not os.fork():\n"
+        "    os.setsid()\n"
+        "    os.write(1, b'daemon\\n')\n"
+        "    time.sleep(600)\n"
+        "time.sleep(0.5)\n"
+        "raise SystemExit(4)\n"
+    )
+    await launcher.start(a_job(*python(daemon)))
+
+    ended = await wait_until_ended(launcher)
+
+    assert find_marked(tmp_path) in ([], [records(tmp_path)["shim"]["pid"]])
+    assert ended.exit_code == 4
+    assert "daemon" in ended.log_tail
+
+
+async def test_w15_the_job_goes_on_when_its_supervisor_is_killed(launcher, tmp_path):
+    await launcher.start(a_job(*python(STUBBORN)))
+    await wait_for_lines(launcher, 3)
+
+    os.kill(records(tmp_path)["shim"]["pid"], signal.SIGKILL)
+
+    await eventually(lambda: not read_command(records(tmp_path)["shim"]["pid"]))
+    assert (await view(launcher)).state is JobState.RUNNING
+    await launcher.start(a_job(*python(STUBBORN)))  # starts nothing
+    assert len(find_marked(tmp_path)) == 3
+    await end(launcher, SCHEDULER)
+    assert find_marked(tmp_path) == []
+    ended = await view(launcher)
+    assert (ended.state, ended.exit_code) == (JobState.ENDED, None)
+    assert ended.message == "stopped on request"
+
+
+async def test_an_end_that_nobody_saw_is_said_to_be_unknown(launcher, tmp_path):
+    await launcher.start(a_job(*python("import time; time.sleep(600)")))
+
+    for part in ("shim", "child"):
+        os.kill(records(tmp_path)[part]["pid"], signal.SIGKILL)
+
+    ended = await wait_until_ended(launcher)
+    assert ended.exit_code is None
+    assert "unknown status" in ended.message
+
+
+async def test_a_supervisor_that_hangs_is_killed_with_its_job(launcher, tmp_path):
+    await launcher.start(a_job(*python(STUBBORN)))
+    await wait_for_lines(launcher, 3)
+    os.kill(records(tmp_path)["shim"]["pid"], signal.SIGSTOP)
+
+    began = time.monotonic()
+    await end(launcher, SCHEDULER)
+
+    assert time.monotonic() - began >= PATIENCE.total_s
+    assert find_marked(tmp_path) == []
+
+
+async def test_w15_a_pid_that_was_given_away_is_not_taken_for_the_job(
+    launcher, tmp_path
+):
+    """Its new owner is neither seen as the job nor hurt."""
+    await launcher.start(a_job(*python("import time; time.sleep(600)")))
+    path = tmp_path / "clusters/c1/scheduler/started.json"
+    record = records(tmp_path)
+    for part in ("shim", "child"):
+        os.kill(record[part]["pid"], signal.SIGKILL)
+    with a_stranger() as stranger:
+        for part in ("shim", "child"):
+            record[part]["pid"] = stranger.pid
+        path.write_text(json.dumps(record))
+
+        assert (await view(launcher)).state is JobState.ENDED
+        await end(launcher, SCHEDULER)
+
+        assert stranger.poll() is None
+
+
+async def test_after_a_restart_of_the_machine_every_job_has_ended(launcher, tmp_path):
+    """The processes of the record are others now: here, one that happens to fit."""
+    with a_stranger() as stranger:
+        await launcher.start(a_job(*python("raise SystemExit(0)")))
+        await wait_until_ended(launcher)
+        directory = tmp_path / "clusters/c1/scheduler"
+        (directory / "exit.json").unlink()
+        record = records(tmp_path)
+        record["child"] = describe(stranger.pid)
+        (directory / "started.json").write_text(json.dumps(record))
+        assert (await view(launcher)).state is JobState.RUNNING
+
+        record["boot_id"] = "of an earlier day"
+        (directory / "started.json").write_text(json.dumps(record))
+
+        ended = await view(launcher)
+        assert ended.state is JobState.ENDED
+        assert "machine was restarted" in ended.message
+        assert await launcher.stop(SCHEDULER)
+        assert stranger.poll() is None
+
+
+async def test_a_full_disk_costs_lines_but_neither_the_job_nor_its_status(
+    launcher, tmp_path
+):
+    """No file may pass 4 KiB: the system refuses just as a full disk does."""
+    code = "for i in range(20000): print('x' * 80)\nraise SystemExit(3)"
+    script = """
+        import asyncio, resource, sys
+        from pathlib import Path
+        from tests.support.jobs import a_job, make_launcher
+
+        directory, *command = sys.argv[1:]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        asyncio.run(make_launcher(Path(directory)).start(a_job(*command)))
+    """
+
+    await run_script(script, tmp_path, *python(code))
+
+    ended = await wait_until_ended(launcher)
+    assert ended.exit_code == 3
+    assert "x" * 80 in ended.log_tail
