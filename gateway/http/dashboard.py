@@ -1,0 +1,207 @@
+"""The dashboards' door: who may see which, asked by the proxy for each request.
+
+The proxy relays any answer but 200 to the visitor's browser, so nothing here
+may give it a session of the API or ask it for a password.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+import structlog
+from aiohttp import web
+
+from gateway.domain.cluster import PublicStatus
+from gateway.domain.errors import ClusterNotFound, UserError
+from gateway.domain.names import is_cluster_name
+from gateway.domain.user import User
+from gateway.http.browsers import SAFE_METHODS, find_scheme, is_own_origin
+from gateway.http.identity import authenticate
+from gateway.http.links import COOKIE_MAX_AGE_S, COOKIE_NAME, DashboardLinks, Visitor
+from gateway.http.pages import build_absent_page, build_foreign_page, build_login_page
+from gateway.http.services import get_backend, get_settings
+
+log = structlog.get_logger(__name__)
+
+LINKS = web.AppKey("links", DashboardLinks)
+
+# `login/<token>/status` below the cluster's path.
+_LOGIN_PARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which dashboard a path is about.
+
+    Parameters
+    ----------
+    cluster
+        A name that a cluster can have.
+    token
+        Of a link, if the path is one.
+    """
+
+    cluster: str
+    token: str | None = None
+
+
+def parse_target(uri: str, prefix: str) -> Target | None:
+    """Return what ``uri`` is about, ``None`` if it is no dashboard's path.
+
+    The path is read as it is written: an escaped name is no name, and nothing
+    that another program might read as a way up is let through.
+
+    Parameters
+    ----------
+    uri
+        Path and query as the browser sent them.
+    prefix
+        What all public paths start with.
+
+    Examples
+    --------
+    >>> parse_target("/dask/clusters/c1/status?x=1", "/dask")
+    Target(cluster='c1', token=None)
+    >>> parse_target("/clusters/c1/login/abc/status", "").token
+    'abc'
+    >>> parse_target("/clusters/c1/../c2/status", "") is None
+    True
+    """
+    try:
+        path = urlsplit(f"http://host{uri}").path if uri.startswith("/") else ""
+    except ValueError:
+        return None
+    head = f"{prefix}/clusters/"
+    if not path.startswith(head) or "//" in path:
+        return None
+    decoded = unquote(path).replace("\\", "/")
+    if {".", ".."} & set(decoded.split("/")):
+        return None
+    cluster, _, rest = path.removeprefix(head).partition("/")
+    if not is_cluster_name(cluster):
+        return None
+    parts = rest.split("/")
+    is_link = parts[0] == "login" and len(parts) == _LOGIN_PARTS
+    return Target(cluster, parts[1] if is_link else None)
+
+
+async def check_visitor(request: web.Request) -> web.Response:
+    """Answer 200 if the visitor may see the dashboard that they ask for.
+
+    Otherwise a page, or the way from a link to the dashboard itself.
+    """
+    headers = request.headers
+    target = parse_target(
+        headers.get("X-Forwarded-Uri", ""), get_settings(request).prefix
+    )
+    if target is None:
+        return build_absent_page()
+    method = headers.get("X-Forwarded-Method", "GET")
+    origin = headers.get("Origin")
+    is_plain_read = method in SAFE_METHODS and "Upgrade" not in headers
+    if not is_plain_read and origin and not is_own_origin(request, origin):
+        return build_foreign_page()
+    if target.token is not None:
+        return await _exchange(request, target.cluster, target.token)
+    visitor = _read_cookie(request, target.cluster)
+    if visitor is None:
+        return await _check_credentials(request, target.cluster)
+    if not await _may_see(request, target.cluster, visitor.user):
+        return build_absent_page()
+    response = web.Response()
+    if visitor.left_s < COOKIE_MAX_AGE_S / 2:
+        if method == "GET" and headers.get("Sec-Fetch-Dest") == "document":
+            # Only an answer that is not 200 takes a cookie to every browser.
+            response = web.Response(
+                status=303, headers={"Location": headers["X-Forwarded-Uri"]}
+            )
+        _set_cookie(request, response, target.cluster, visitor.user)
+    return response
+
+
+async def show_absent(request: web.Request) -> web.Response:
+    """Answer for a dashboard's path that the proxy has no route for here.
+
+    With dashboards on a host of their own, a link leads there.
+    """
+    settings = get_settings(request)
+    target = parse_target(request.raw_path, "")
+    if target is None or target.token is None or settings.dashboard_host is None:
+        return build_absent_page()
+    if request.app[LINKS].read_token(target.cluster, target.token) is None:
+        return build_login_page()
+    origin = f"{find_scheme(request)}://{settings.dashboard_host}"
+    path = f"/clusters/{target.cluster}/login/{target.token}/status"
+    return _redirect(f"{origin}{settings.prefix}{path}")
+
+
+async def _exchange(request: web.Request, cluster: str, token: str) -> web.Response:
+    visitor = request.app[LINKS].read_token(cluster, token)
+    is_known = visitor is None
+    if visitor is None:
+        # An old link in a browser that is let in all the same.
+        visitor = _read_cookie(request, cluster)
+    if visitor is None:
+        return build_login_page()
+    if not await _may_see(request, cluster, visitor.user):
+        return build_absent_page()
+    response = _redirect(f"{get_settings(request).prefix}/clusters/{cluster}/status")
+    if not is_known:
+        _set_cookie(request, response, cluster, visitor.user)
+        log.info("dashboard opened by link", user=visitor.user.name, cluster=cluster)
+    return response
+
+
+async def _check_credentials(request: web.Request, cluster: str) -> web.Response:
+    if "Authorization" not in request.headers:
+        return build_login_page()
+    try:
+        identity = await authenticate(request)
+    except (UserError, web.HTTPClientError):
+        return build_login_page()
+    if await _may_see(request, cluster, identity.user):
+        return web.Response()
+    return build_absent_page()
+
+
+async def _may_see(request: web.Request, name: str, user: User) -> bool:
+    try:
+        cluster = await get_backend(request).get_cluster(name)
+    except ClusterNotFound:
+        return False
+    is_there = cluster.status is PublicStatus.RUNNING and cluster.has_dashboard
+    return is_there and user.may_use(cluster.owner)
+
+
+def _read_cookie(request: web.Request, cluster: str) -> Visitor | None:
+    # A page of another dashboard may have set one of the same name: try all.
+    links = request.app[LINKS]
+    for part in request.headers.get("Cookie", "").split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE_NAME and (visitor := links.read_cookie(cluster, value)):
+            return visitor
+    return None
+
+
+def _set_cookie(
+    request: web.Request, response: web.Response, cluster: str, user: User
+) -> None:
+    settings = get_settings(request)
+    response.set_cookie(
+        COOKIE_NAME,
+        request.app[LINKS].issue_cookie(cluster, user),
+        max_age=COOKIE_MAX_AGE_S,
+        path=f"{settings.prefix}/clusters/{cluster}/",
+        secure=settings.secure_cookies,
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+def _redirect(location: str) -> web.Response:
+    # Not to be kept, and the path, with its token, is not to be told on.
+    headers = {
+        "Location": location,
+        "Cache-Control": "no-store",
+        "Referrer-Policy": "no-referrer",
+    }
+    return web.Response(status=303, headers=headers)

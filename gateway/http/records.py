@@ -1,0 +1,80 @@
+"""Clusters as they go over the wire."""
+
+import msgspec
+from aiohttp import web
+
+from gateway.aio.limits import ExpiringMap
+from gateway.domain.cluster import Cluster, PublicStatus
+from gateway.domain.user import User
+from gateway.http.links import DashboardLinks
+from gateway.http.replies import encode
+from gateway.http.schemas import ClusterRecord
+
+# Some 10 MB at 600 bytes each.
+_MAX_CACHED = 16_384
+
+_CacheKey = tuple[str, int, int, str, bool]
+
+
+class Records:
+    """Makes records, and keeps those of lists as JSON while they are equal.
+
+    Parameters
+    ----------
+    links
+        Makes `ClusterRecord.dashboard_route`.
+    """
+
+    def __init__(self, links: DashboardLinks) -> None:
+        self._links = links
+        self._cache = ExpiringMap[_CacheKey, bytes](_MAX_CACHED)
+
+    def encode_one(self, cluster: Cluster, viewer: User) -> bytes:
+        """Return a record as JSON; with the keys, if the cluster is the viewer's."""
+        return encode(self._build(cluster, viewer))
+
+    def encode_list(self, clusters: list[Cluster], viewer: User) -> bytes:
+        """Return records by name as one JSON object, in the order given."""
+        epoch = self._links.epoch
+        return (
+            b"{"
+            + b",".join(
+                b'"%b":%b' % (c.name.encode(), self._encode(c, viewer, epoch))
+                for c in clusters
+            )
+            + b"}"
+        )
+
+    def _encode(self, cluster: Cluster, viewer: User, epoch: int) -> bytes:
+        if cluster.client is not None:
+            return self.encode_one(cluster, viewer)
+        key = (cluster.name, cluster.version, epoch, viewer.name, bool(viewer.admin))
+        found = self._cache.get(key)
+        if found is None:
+            found = self.encode_one(cluster, viewer)
+            self._cache.put(key, found)
+        return found
+
+    def _build(self, cluster: Cluster, viewer: User) -> ClusterRecord:
+        running = cluster.status is PublicStatus.RUNNING
+        route = None
+        if running and cluster.has_dashboard:
+            route = self._links.format_route(cluster.name, viewer)
+        record = ClusterRecord(
+            name=cluster.name,
+            dashboard_route=route,
+            status=cluster.status,
+            start_time=cluster.start_ms,
+            stop_time=cluster.stop_ms,
+            options=dict(cluster.options),
+        )
+        if running and cluster.client is not None and cluster.owner == viewer.name:
+            record = msgspec.structs.replace(
+                record,
+                tls_cert=cluster.client.certificate,
+                tls_key=cluster.client.key,
+            )
+        return record
+
+
+RECORDS = web.AppKey("records", Records)
