@@ -159,8 +159,9 @@ class DaskGateway(Section):
 
     def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - any trait's value
         super().__init__(**kwargs)
-        # Made once it is known where the API listens: its default needs that.
         self._proxy: Proxy | None = None
+        self._authenticator: Authenticator | None = None
+        self._backend: Backend | None = None
 
     @property
     def proxy(self) -> Proxy:
@@ -169,17 +170,30 @@ class DaskGateway(Section):
             self._proxy = Proxy(parent=self)
         return self._proxy
 
-    def make_authenticator(self) -> Authenticator:
-        """Return the configured authenticator, not yet set up."""
-        made: Authenticator = self.authenticator_class(parent=self)
-        return made
+    @property
+    def authenticator(self) -> Authenticator:
+        """The configured authenticator, made once, not set up here."""
+        if self._authenticator is None:
+            self._authenticator = self.authenticator_class(parent=self)
+        return self._authenticator
 
-    def make_backend(self) -> Backend:
-        """Return the configured backend, not yet set up."""
-        made: Backend = self.backend_class(
-            parent=self, policy=UserPolicy(parent=self).resolve()
-        )
-        return made
+    @property
+    def backend(self) -> Backend:
+        """The configured backend, made once, not set up here."""
+        if self._backend is None:
+            policy = UserPolicy(parent=self).resolve()
+            self._backend = self.backend_class(parent=self, policy=policy)
+        return self._backend
+
+    def announce(self, gateway_url: str) -> None:
+        """Say where the API really listens, once its port is taken.
+
+        A URL that the operator set for the proxy stays.
+        """
+        before, self.gateway_url = self.gateway_url, gateway_url
+        if self.proxy.gateway_url == before:
+            self.proxy.gateway_url = gateway_url
+        self.backend.gateway_url = gateway_url
 
 
 def make_application(config: Config) -> DaskGateway:

@@ -1,6 +1,7 @@
 """Find everything that is wrong with a configuration, all at once."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -47,7 +48,23 @@ _TRAITLETS: Final = frozenset(
 )
 
 
-def check_file(path: Path | None) -> list[Problem]:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found.
+
+    Parameters
+    ----------
+    problems
+        Errors first.
+    application
+        With its parts made; ``None`` if that failed or was not tried.
+    """
+
+    problems: Sequence[Problem]
+    application: DaskGateway | None = None
+
+
+def check_file(path: Path | None) -> Sequence[Problem]:
     """Return all problems of the file ``path``, errors first.
 
     Its code is run, and the peer's names stay importable afterwards.
@@ -57,21 +74,27 @@ def check_file(path: Path | None) -> list[Problem]:
         loaded = load_config(path)
     except ConfigError as error:
         return [Problem(Level.ERROR, "", text) for text in error.problems]
-    return check_config(loaded)
+    return check_config(loaded).problems
 
 
-def check_config(loaded: LoadedConfig) -> list[Problem]:
-    """Return all problems of a loaded configuration, errors first."""
+def check_config(loaded: LoadedConfig) -> Checked:
+    """Check a loaded configuration, and make its parts if nothing speaks against it.
+
+    They are made once only: a site's own class may not stand a second time.
+    """
     roles = find_roles(loaded.config)
     found = [
         *_check_names(loaded, roles),
         *_check_values(loaded, roles),
         *_check_peer(loaded),
     ]
+    application = None
     if not any(p.level is Level.ERROR for p in found):
-        found += _check_whole(loaded)
+        application, whole = _check_whole(loaded)
+        found += whole
     order = list(Level)
-    return sorted(found, key=lambda problem: order.index(problem.level))
+    found.sort(key=lambda problem: order.index(problem.level))
+    return Checked(found, application)
 
 
 def _check_names(loaded: LoadedConfig, roles: Roles) -> Iterator[Problem]:
@@ -168,16 +191,14 @@ def _check_peer(loaded: LoadedConfig) -> Iterator[Problem]:
         )
 
 
-def _check_whole(loaded: LoadedConfig) -> Iterator[Problem]:
+def _check_whole(loaded: LoadedConfig) -> tuple[DaskGateway | None, list[Problem]]:
     try:
         application = make_application(loaded.config)
-        application.make_authenticator()
-        backend = application.make_backend()
+        backend, _ = application.backend, application.authenticator
     except _OWN_ERRORS as error:
-        yield Problem(Level.ERROR, "", f"{type(error).__name__}: {error}")
-        return
-    yield from _check_parts(application, backend)
-    yield from _check_options(loaded, backend)
+        return None, [Problem(Level.ERROR, "", f"{type(error).__name__}: {error}")]
+    parts = [*_check_parts(application, backend), *_check_options(loaded, backend)]
+    return application, parts
 
 
 def _check_parts(application: DaskGateway, backend: Backend) -> Iterator[Problem]:

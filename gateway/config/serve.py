@@ -13,7 +13,7 @@ from traitlets.config import Config
 
 from gateway import __version__
 from gateway.aio.clock import SystemClock
-from gateway.config.application import DaskGateway, make_application
+from gateway.config.application import DaskGateway
 from gateway.config.check import check_config
 from gateway.config.dropin import install_peer_names
 from gateway.config.loader import load_config
@@ -21,7 +21,7 @@ from gateway.config.logs import configure_logs
 from gateway.config.problems import Problem, refuse_errors
 from gateway.config.signing_keys import read_signing_keys
 from gateway.config.traits import parse_address
-from gateway.domain.errors import BackendError, ConfigError
+from gateway.domain.errors import BackendError, ConfigError, InvariantError
 from gateway.http.app import build_app
 from gateway.http.services import AppServices, HttpSettings
 
@@ -51,11 +51,13 @@ def run_gateway(config_file: Path | None, *, log_level: str | None = None) -> in
     loaded = load_config(config_file)
     if log_level is not None:
         loaded.config.DaskGateway.log_level = log_level
-    problems = check_config(loaded)
-    refuse_errors(problems, strict=_is_strict(loaded.config))
-    application = make_application(loaded.config)
+    checked = check_config(loaded)
+    refuse_errors(checked.problems, strict=_is_strict(loaded.config))
+    application = checked.application
+    if application is None:
+        raise InvariantError("a configuration without errors made no application")
     configure_logs(level=application.log_level, style=application.log_style)
-    _report(problems, loaded.path)
+    _report(checked.problems, loaded.path)
     keys = _prepare_files(application)
     try:
         return asyncio.run(_serve(application, keys))
@@ -123,11 +125,11 @@ async def _serve(application: DaskGateway, keys: Sequence[bytes]) -> int:
 
 def _build(application: DaskGateway, keys: Sequence[bytes]) -> web.Application:
     proxy = application.proxy
-    authenticator = application.make_authenticator()
+    authenticator = application.authenticator
     is_https = bool(proxy.tls_cert) or proxy.public_url.startswith("https:")
     return build_app(
         AppServices(
-            backend=application.make_backend(),  # type: ignore[arg-type]  # a derived class implements the port
+            backend=application.backend,  # type: ignore[arg-type]  # a derived class implements the port
             authenticator=authenticator,
             clock=SystemClock(),
             signing_keys=keys,
@@ -156,16 +158,12 @@ def _bind(application: DaskGateway) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise ConfigError(
-            [
-                f"DaskGateway.address: cannot listen on {application.address}: "
-                f"{error.strerror}"
-            ]
-        ) from error
+        text = f"cannot listen on {application.address}: {error.strerror}"
+        raise ConfigError([f"DaskGateway.address: {text}"]) from error
     port = listener.getsockname()[1]
     reachable = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - recognised, not bound
     shown = f"[{reachable}]" if ":" in reachable else reachable
-    application.gateway_url = f"http://{shown}:{port}"
+    application.announce(f"http://{shown}:{port}")
     return listener
 
 
