@@ -169,7 +169,7 @@ class TraefikProcess:
         require_addresses(
             {
                 "Proxy.address": settings.address,
-                "Proxy.tcp_address": settings.tcp_address,
+                "Proxy.tcp_address": settings.dask_address,
             }
         )
         internal_port = find_free_port(port)
@@ -273,13 +273,13 @@ async def _becomes_ready(running: Running, within_s: float) -> bool:
 async def _end(process: ProcessId) -> None:
     """End a process and return once it is gone: asked first, then killed."""
     for number, patience_s in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, None)):
-        if not await is_alive(process):
-            break
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, number)
+        if await is_alive(process):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s):
                 await wait_for_exit(process)
+                return
 
 
 def _spawn_detached(program: Path, argument: str, output: Path) -> int:

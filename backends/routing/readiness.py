@@ -7,6 +7,7 @@ from typing import Final
 from backends.routing.proc import ProcessId, read_process
 
 _PING_S: Final = 2.0
+_POLL_S: Final = 0.2
 _REQUEST: Final = b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 _ANSWER: Final = b"HTTP/1.1 200 "
 
@@ -38,7 +39,11 @@ async def wait_for_exit(process: ProcessId) -> None:
     """
     try:
         descriptor = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+    except OSError:
+        # Gone already; or a kernel before 5.3, which has no such call.
+        while await is_alive(process):
+            await asyncio.sleep(_POLL_S)  # noqa: ASYNC110 - the kernel sets no event
+        _reap(process.pid)
         return
     try:
         # Between the look and the descriptor another may have got the pid.

@@ -123,7 +123,7 @@ class TraefikRoutes:
     async def prove(self, cluster: str, ca_certificate: str) -> bool:
         """Return whether the cluster answers at the public port, by its own CA."""
         settings = self._settings
-        address = settings.probe_address or settings.tcp_address or settings.address
+        address = settings.probe_address or settings.dask_address or settings.address
         host, port = parse_reachable(address)
         return await _prove(host, port, cluster, ca_certificate)
 
@@ -162,7 +162,7 @@ class TraefikRoutes:
             key=str(key),
             base_path=settings.base_path,
             tls=settings.tls_cert is not None,
-            dask_entry_point=PUBLIC if settings.tcp_address is None else DASK,
+            dask_entry_point=PUBLIC if settings.dask_address is None else DASK,
             internal_port=self._internal_port,
             dashboard_host=settings.dashboard_host,
         )
@@ -171,8 +171,8 @@ class TraefikRoutes:
         settings = self._settings
         ports = {urlsplit(url).port or 80 for url in settings.gateway_urls}
         ports.add(parse_address(settings.address)[1])
-        if settings.tcp_address is not None:
-            ports.add(parse_address(settings.tcp_address)[1])
+        if settings.dask_address is not None:
+            ports.add(parse_address(settings.dask_address)[1])
         if self._internal_port is not None:
             ports.add(self._internal_port)
         return frozenset(ports)

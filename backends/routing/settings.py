@@ -35,7 +35,8 @@ class RoutingSettings:
     address
         ``[host]:port`` of the public port: API, dashboards, and Dask traffic.
     tcp_address
-        ``[host]:port`` for Dask traffic alone; ``None`` shares the public port.
+        ``[host]:port`` for Dask traffic; ``None``, or the same as `address`,
+        shares the public port.
     prefix
         Path below which all is served, such as ``/services/dask-gateway``;
         empty or ``/`` for the root.
@@ -76,6 +77,11 @@ class RoutingSettings:
     def directory(self) -> Path:
         """Directory of the proxy's own files."""
         return self.data_directory / "traefik"
+
+    @property
+    def dask_address(self) -> str | None:
+        """Address for Dask traffic alone; ``None`` if it shares the public port."""
+        return None if self.tcp_address == self.address else self.tcp_address
 
     @property
     def base_path(self) -> str:
@@ -191,8 +197,6 @@ def _address_problems(settings: RoutingSettings) -> list[str]:
             parse_address(address)
         except ValueError as error:
             problems.append(f"{name} {error}")
-    if settings.tcp_address == settings.address:
-        problems.append("Proxy.tcp_address must differ from Proxy.address, or be unset")
     return problems
 
 

@@ -44,8 +44,8 @@ def build_static(settings: RoutingSettings, internal_port: int) -> dict[str, Any
         Free port on loopback, for readiness and for login checks.
     """
     entry_points = {PUBLIC: _build_entry_point(settings, settings.address)}
-    if settings.tcp_address is not None:
-        entry_points[DASK] = _build_entry_point(settings, settings.tcp_address)
+    if settings.dask_address is not None:
+        entry_points[DASK] = _build_entry_point(settings, settings.dask_address)
     entry_points[INTERNAL] = {
         "address": f"127.0.0.1:{internal_port}",
         # Traefik itself asks here, about the visitor that it saw outside.

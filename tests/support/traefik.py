@@ -239,14 +239,16 @@ async def publish(routes: TraefikRoutes, table: Sequence[Route]) -> None:
 
 async def until_served(routes: TraefikRoutes, table: Sequence[Route]) -> None:
     """Wait until the dashboard of each route asks for a login."""
+    settings = routes._settings
+    headers = {"Host": settings.dashboard_host} if settings.dashboard_host else {}
     async with visitor(routes) as session:
 
         async def served() -> bool:
             for route in table:
                 if route.dashboard_port is None:
                     continue
-                path = f"/clusters/{route.cluster}/status"
-                async with session.get(path) as answer:
+                path = f"{settings.base_path}/clusters/{route.cluster}/status"
+                async with session.get(path, headers=headers) as answer:
                     if answer.headers.get("X-Login") != "needed":
                         return False
             return True

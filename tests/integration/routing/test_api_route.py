@@ -200,6 +200,45 @@ async def test_w23_idle_connections_and_garbage_do_not_end_the_proxy(
         assert routes.pid == pid
 
 
+async def test_w23_silent_connections_end_and_held_requests_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the proxy's read timeout made short: 600 s is too long for a test."""
+    monkeypatch.setattr("backends.routing.static._READ_TIMEOUT", "1s")
+    release = asyncio.Event()
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await release.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nheld")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with (
+        traefik(tmp_path, gateway_urls=(url,)) as routes,
+        visitor(routes) as session,
+        asyncio.TaskGroup() as group,
+    ):
+        held = group.create_task(_get_text(session, "/api/v1/clusters/a?wait"))
+        for start in (b"", b"\x16\x03\x01\xff\xff", b"GET / HT"):
+            reader, writer = await asyncio.open_connection(*address_of(routes))
+            writer.write(start)
+            await asyncio.wait_for(reader.read(), 30)  # returns at its end only
+            writer.transport.abort()
+        release.set()
+    server.close()
+    await server.wait_closed()
+
+    assert held.result() == "held"
+
+
+async def _get_text(session, path: str) -> str:
+    async with session.get(path) as answer:
+        return await answer.text()
+
+
 async def _get_server(session, path: str) -> tuple[int, str | None]:
     async with session.get(path) as answer:
         text = await answer.text()

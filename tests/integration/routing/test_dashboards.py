@@ -46,10 +46,8 @@ async def a_world(folder: Path, **changes) -> AsyncIterator[World]:
         visitor(routes) as session,
     ):
         table = [Route(u.name, "127.0.0.1", 1, u.port) for u in (a, b)]
-        await routes.publish(table)
-        if not changes:
-            await publish(routes, table)
-            api.asked.clear()
+        await publish(routes, table)
+        api.asked.clear()
         yield World(routes, api, a, b, session)
 
 
