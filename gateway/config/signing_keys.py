@@ -53,7 +53,7 @@ def _make(path: Path) -> None:
             opened.flush()
             os.fsync(opened.fileno())
         with suppress(FileExistsError):
-            draft.hardlink_to(path)
+            path.hardlink_to(draft)
     finally:
         draft.unlink()
 
