@@ -37,6 +37,7 @@ class World:
 
     def __init__(self, python: Path, folder: Path) -> None:
         self.python = python
+        self.plugin = PLUGIN
         self.folder = folder
         self.server = SyncServer()
         self.environment = {

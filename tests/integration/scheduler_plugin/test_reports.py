@@ -2,9 +2,28 @@
 
 import pytest
 
+from tests.support.eventually import eventually
+
 pytestmark = pytest.mark.integration
 
-from tests.support.eventually import eventually
+# What an open GatewayCluster of the stock client is to a scheduler: one comm, no
+# client (dask-gateway 2026.3, GatewayCluster._init_internals).
+WATCH = """
+from distributed.core import rpc
+watchers = globals().get("watchers", [])
+async def watch():
+    comm = await rpc(client.scheduler.address).live_comm()
+    await comm.write({"op": "subscribe_worker_status"})
+    info = await comm.read()
+    watchers.append(comm)
+    return sorted(info["workers"])
+answer = client.sync(watch)
+"""
+UNWATCH = """
+async def unwatch():
+    await watchers.pop().close()
+client.sync(unwatch)
+"""
 
 
 async def test_first_report_names_ports_and_versions(world):
@@ -17,4 +36,106 @@ async def test_first_report_names_ports_and_versions(world):
     assert first.ports.dashboard > 0
     assert set(first.versions) == {"distributed", "python"}
     assert (first.workers, first.clients, first.unfinished) == ((), 0, 0)
-    await world.run("answer = client.scheduler_info()['address']")
+    # The port is the one that clients reach, and no user's code finds the token.
+    variable = "lambda: __import__('os').environ.get('DASK_GATEWAY_API_TOKEN')"
+    assert await world.run(f"answer = client.run_on_scheduler({variable})") is None
+
+
+async def test_clients_are_counted_rightly(world):
+    """Row 39 of users.md needs it: a held future of nobody is not a client."""
+    await world.start()
+    await world.server.want()
+    await eventually(lambda: world.server.last.no_client_s > 0)
+    await world.run("distributed.fire_and_forget(client.submit(abs, 1))")
+    await eventually(lambda: world.server.last.clients == 1)
+
+    assert await world.run(WATCH) == []
+    await world.run("second = distributed.Client(client.scheduler.address)")
+    await world.run(WATCH)
+    await world.run("second.close()")
+    await world.server.want()
+    await eventually(lambda: world.server.last.clients == 3)
+    assert world.server.last.no_client_s == 0
+    await world.run(UNWATCH + "client.close()")
+    await world.server.want()
+    await eventually(lambda: world.server.last.clients == 1)
+
+    # The task of nobody is still there, and counts as work.
+    assert world.server.last.unfinished == 1
+    await world.close_client()
+    await eventually(lambda: world.server.last.clients == 0)
+    await world.server.want()
+    await eventually(lambda: world.server.last.no_client_s > 0)
+
+
+async def test_tasks_of_any_state_with_work_ahead_are_counted(world):
+    """Row 39 of users.md: waiting for a worker that cannot start is not idle."""
+    await world.start()
+    await world.run(
+        "gpu = client.submit(abs, -1, resources={'GPU': 1})\n"
+        "later = client.submit(abs, gpu)"
+    )
+    await eventually(lambda: world.server.last.unfinished == 2)
+    assert world.server.last.idle_s == 0
+
+    await world.server.want(replicas=1)
+    await world.start_worker(0)
+    await world.run(
+        "def secede(folder):\n"
+        "    with distributed.worker_client() as inner:\n"
+        "        return inner.submit(work, folder, 'inner').result()\n"
+        "long = client.submit(secede, folder)"
+    )
+    await eventually(lambda: world.started("inner"))
+    await world.server.want()
+    await eventually(lambda: world.server.last.unfinished == 4)
+
+    await world.run("del gpu, later")
+    world.let_go("inner")
+    assert await world.run("answer = long.result()") == "inner"
+    await eventually(lambda: world.server.last.unfinished == 0)
+    # Scattered data alone is no work.
+    await world.run("kept = client.scatter(1)")
+    await world.server.want()
+    await eventually(lambda: world.server.last.idle_s > 0.5)
+    assert world.server.last.unfinished == 0
+
+
+async def test_idle_time_starts_anew_after_each_piece_of_work(world):
+    """Row 38 of users.md: the watch once ended for good when it had seen work."""
+    await world.start()
+    await world.server.want(replicas=1)
+    await world.start_worker(0, "--nanny")
+    for number in range(5):
+        await _busy_then_idle(world, f"t{number}")
+    await world.run("client.restart()")
+    await _busy_then_idle(world, "after-restart")
+
+
+async def _busy_then_idle(world, task):
+    await world.run(f"f = client.submit(work, folder, {task!r})")
+    await eventually(lambda: world.server.last.unfinished == 1)
+    world.let_go(task)
+    await eventually(lambda: world.server.last.unfinished == 0)
+
+    async def idle():
+        await world.server.want()  # else the next report comes within 45 s
+        return 0.5 < world.server.last.idle_s < 20
+
+    await eventually(idle, every=0.3)
+
+
+async def test_change_of_workers_is_told_at_once_and_held_calls_are_one(world):
+    await world.start()
+    await eventually(lambda: world.server.held == 1)
+    await world.server.want(replicas=2)
+
+    await world.start_worker(0)
+    worker = await world.start_worker(1)
+    worker.kill()
+    await eventually(lambda: world.server.last.workers == ("c1-worker-0",))
+
+    assert world.server.most_held <= 2
+    held = [report for report in world.server.reports if report.wait_s]
+    assert all(35 <= report.wait_s <= 45 for report in held)
+    assert {report.seen for report in held} == {1, 2}
