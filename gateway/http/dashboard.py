@@ -97,7 +97,8 @@ async def check_visitor(request: web.Request) -> web.Response:
         return build_absent_page()
     method = headers.get("X-Forwarded-Method", "GET")
     origin = headers.get("Origin")
-    is_plain_read = method in SAFE_METHODS and "Upgrade" not in headers
+    # Traefik passes `Upgrade` on to nobody; a WebSocket's other marks it does.
+    is_plain_read = method in SAFE_METHODS and "Sec-WebSocket-Version" not in headers
     if not is_plain_read and origin and not is_own_origin(request, origin):
         return build_foreign_page()
     if target.token is not None:
