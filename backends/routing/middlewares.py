@@ -6,6 +6,8 @@ Pure. Which requests get which of these is decided in `table`.
 import re
 from typing import Any, Final
 
+from gateway.http.links import COOKIE_NAME
+
 AUTH_PATH: Final = "/api/v1/dashboard-auth"
 
 _CLUSTER: Final = "[a-z0-9][-a-z0-9]*"
@@ -84,6 +86,8 @@ def build_middlewares(base_path: str, login_url: str, *, tls: bool) -> dict[str,
                 "trustForwardHeader": False,
                 "preserveLocationHeader": True,
                 "authRequestHeaders": list(_AUTH_REQUEST_HEADERS),
+                # A renewed one, on an answer that lets the visitor through.
+                "addAuthCookiesToResponse": [COOKIE_NAME],
                 "maxResponseBodySize": 1 << 20,
             }
         },

@@ -41,8 +41,8 @@ async def wait_for_exit(process: ProcessId) -> None:
         descriptor = os.pidfd_open(process.pid)
     except OSError:
         # Gone already; or a kernel before 5.3, which has no such call.
-        while await is_alive(process):
-            await asyncio.sleep(_POLL_S)  # noqa: ASYNC110 - the kernel sets no event
+        while await is_alive(process):  # noqa: ASYNC110 - the kernel sets no event
+            await asyncio.sleep(_POLL_S)
         _reap(process.pid)
         return
     try:

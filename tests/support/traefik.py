@@ -47,6 +47,7 @@ class Upstream:
         self.seen: list[dict[str, Any]] = []
         self.asked: list[dict[str, str]] = []
         self.response_headers: list[tuple[str, str]] = []
+        self.login_headers: dict[str, str] = {}
         self._runner: web.AppRunner | None = None
 
     @property
@@ -72,7 +73,7 @@ class Upstream:
     async def _check_login(self, request: web.Request) -> web.Response:
         self.asked.append(dict(request.headers))
         if LOGIN_COOKIE in request.headers.get("Cookie", ""):
-            return web.Response()
+            return web.Response(headers=self.login_headers)
         if request.headers["X-Forwarded-Uri"].endswith("/token/status"):
             return web.Response(
                 status=302,

@@ -48,6 +48,7 @@ async def a_world(folder: Path, **changes) -> AsyncIterator[World]:
         table = [Route(u.name, "127.0.0.1", 1, u.port) for u in (a, b)]
         await publish(routes, table)
         api.asked.clear()
+        api.seen.clear()
         yield World(routes, api, a, b, session)
 
 
@@ -110,6 +111,20 @@ async def test_what_a_dashboard_says_for_the_whole_origin_is_dropped(
     assert not dropped & headers
 
 
+async def test_only_the_gateways_own_cookie_is_renewed_on_the_way(
+    tmp_path: Path,
+) -> None:
+    async with a_world(tmp_path) as world:
+        world.api.login_headers = {"Set-Cookie": f"{LOGIN_COOKIE}-longer; Path=/x"}
+        world.a.response_headers = [("Set-Cookie", f"{LOGIN_COOKIE}-forged; Path=/x")]
+        async with world.session.get(
+            "/clusters/a/status", headers={"Cookie": COOKIES}
+        ) as answer:
+            cookies = answer.headers.getall("Set-Cookie")
+
+    assert cookies == [f"{LOGIN_COOKIE}-longer; Path=/x"]
+
+
 @pytest.mark.xfail(reason="Traefik 3.7 modifies no header of a 101", strict=True)
 async def test_a_websocket_sets_no_cookie_either(tmp_path: Path) -> None:
     """Passes once Traefik does: then docs/routing.md has a sentence to lose."""
@@ -143,6 +158,7 @@ async def test_a_websocket_needs_the_login_and_carries_no_credentials(
     # What the API needs to refuse other sites' pages.
     assert world.api.asked[-1]["Origin"] == "http://evil.example"
     assert world.api.asked[-1]["Sec-WebSocket-Version"] == "13"
+    assert world.api.asked[-1]["X-Forwarded-Proto"] == "http"
 
 
 async def test_the_redirect_of_a_token_reaches_the_browser_as_it_is(
