@@ -10,7 +10,6 @@ from traitlets import TraitType, Undefined
 from traitlets.config import Configurable
 
 from gateway.config.peer import MissingPeerName, load_name
-from gateway.config.section import PEER_SECTIONS
 
 # In the order of documents: module below the peer's package and class there.
 _PEER_CLASSES: Final = (
@@ -79,13 +78,13 @@ def find_documented_classes() -> list[type[Configurable]]:
 def describe_sections() -> list[SectionDocument]:
     """Return all sections with their settings."""
     classes = find_documented_classes()
-    documented = {_section_name(cls) for cls in classes}
+    documented = {cls.__name__ for cls in classes}
     return [_describe(cls, documented) for cls in classes]
 
 
 def _describe(cls: type[Configurable], documented: set[str]) -> SectionDocument:
-    name = _section_name(cls)
-    bases = [_section_name(b) for b in cls.__mro__[1:] if issubclass(b, Configurable)]
+    name = cls.__name__
+    bases = [b.__name__ for b in cls.__mro__[1:] if issubclass(b, Configurable)]
     return SectionDocument(
         name=name,
         summary=inspect.getdoc(cls).split("\n\n")[0].replace("\n", " "),  # type: ignore[union-attr]  # every class of ours has one
@@ -109,13 +108,6 @@ def _describe_settings(cls: type[Configurable], section: str) -> Iterator[Settin
             default=_format_default(trait),
             type=_format_type(trait),
         )
-
-
-def _section_name(cls: type[Configurable]) -> str:
-    # Where the peer has a name for it, that one is in sites' files.
-    if cls.__name__ == "DaskGateway":
-        return "DaskGateway"
-    return PEER_SECTIONS.get(cls.__name__, (cls.__name__,))[0]
 
 
 def _clean(text: str) -> str:

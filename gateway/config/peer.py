@@ -79,7 +79,7 @@ MODULES: Final[Mapping[str, Mapping[str, str | Later] | Later]] = {
     "backends": _BASE,
     "backends.base": _BASE,
     "backends.db_base": {
-        "DBBackendBase": "backends.database.backend:DatabaseBackend",
+        "DBBackendBase": "backends.database.config:DBBackendBase",
         "Cluster": _OWN_STATE,
         "Worker": _OWN_STATE,
         "JobStatus": _OWN_STATE,

@@ -19,16 +19,12 @@ RETIRED: Final[Mapping[tuple[str, str], str]] = {
     ("DaskGateway", "log_format"): _LOG,
     ("DaskGateway", "logging_config"): _LOG,
     ("Backend", "scheduler_api_retries"): "nothing is ever sent to a scheduler",
-    ("DBBackendBase", "backoff_base_delay"): _RECONCILER,
-    ("DBBackendBase", "backoff_max_delay"): _RECONCILER,
     ("DBBackendBase", "check_timeouts_period"): _RECONCILER,
     ("DBBackendBase", "cluster_heartbeat_period"): _SYNC,
     ("DBBackendBase", "cluster_heartbeat_timeout"): (
         "a silent scheduler is not taken for a dead one"
     ),
     ("DBBackendBase", "cluster_status_period"): _RECONCILER,
-    ("DBBackendBase", "db_cleanup_period"): _RECONCILER,
-    ("DBBackendBase", "parallelism"): _RECONCILER,
     ("DBBackendBase", "worker_status_period"): _RECONCILER,
     ("Proxy", "api_token"): "the proxy reads a file and needs no token",
     ("Proxy", "max_events"): "the proxy reads a file and keeps no events",

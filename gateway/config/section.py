@@ -7,10 +7,7 @@ from typing_extensions import override
 
 # Names under which sites' files address our classes, by our name. Where both
 # set a value, ours wins.
-PEER_SECTIONS: Final = {
-    "DaskGateway": ("Application",),
-    "DatabaseBackend": ("DBBackendBase",),
-}
+PEER_SECTIONS: Final = {"DaskGateway": ("Application",)}
 
 
 class Section(LoggingConfigurable):
