@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.support import blocking, secrets, skips, strays
@@ -31,6 +32,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     secrets.watch_issued_tokens()
+    # As production does: rich tracebacks show values, and read files on the loop.
+    plain = structlog.dev.plain_traceback
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=plain),
+        ]
+    )
     if IS_CI:
         config.pluginmanager.register(skips.SkipsAreFailures(), "skips-are-failures")
 

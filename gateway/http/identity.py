@@ -21,7 +21,6 @@ from gateway.http.services import SERVICES, get_backend, get_settings
 SESSIONS = web.AppKey("sessions", Sessions)
 TOKEN_CHALLENGE = "token"  # noqa: S105 - the name of a scheme, not a credential
 
-_IDENTITY = "daskfleet_identity"
 # Ours have 43 characters; the store need not look at anything longer.
 _MAX_TOKEN = 256
 
@@ -45,15 +44,17 @@ class Identity:
     context: Any = None
 
 
+_IDENTITY = web.RequestKey("identity", Identity)
+
+
 def get_user(request: web.Request) -> User:
     """Return who sent ``request``, on routes that ask for a user."""
-    identity: Identity = request[_IDENTITY]
-    return identity.user
+    return request[_IDENTITY].user
 
 
 def find_user(request: web.Request) -> User | None:
     """Return who sent ``request``; ``None`` if a cluster did, or nobody known."""
-    identity: Identity | None = request.get(_IDENTITY)
+    identity = request.get(_IDENTITY)
     return None if identity is None else identity.user
 
 
@@ -75,7 +76,6 @@ async def identify(request: web.Request) -> Identity:
     if identity is None:
         identity = await authenticate(request)
     request[_IDENTITY] = identity
-    request["user"] = identity.user  # where the peer's authenticators look
     return identity
 
 
@@ -135,7 +135,7 @@ async def finish(request: web.Request, response: web.StreamResponse) -> None:
     To be called before the response is prepared, on error responses too; the
     second call for a request does nothing.
     """
-    identity: Identity | None = request.get(_IDENTITY)
+    identity = request.get(_IDENTITY)
     if identity is None or not identity.is_fresh:
         return
     request[_IDENTITY] = replace(identity, is_fresh=False)

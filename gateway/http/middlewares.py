@@ -24,8 +24,8 @@ log = structlog.get_logger(__name__)
 
 ROUTE_TABLE = web.AppKey("route_table", Mapping[tuple[str, str], Route])
 
-_REQUEST_ID = "daskfleet_request_id"
-_STARTED = "daskfleet_started"
+_REQUEST_ID = web.RequestKey("request_id", str)
+_STARTED = web.RequestKey("started", bool)
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _UNKNOWN_ROUTE = "unknown"
 # Each comes once a minute or oftener from every probe, scheduler and page.
