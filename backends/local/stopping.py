@@ -57,9 +57,20 @@ def stop_job(job: JobDirectory, patience: Patience) -> bool:
         return _close_before_start(job)
     if started["boot_id"] != read_boot_id():
         return True
-    command, supervisor = (Identity.parse(started[part]) for part in ("child", "shim"))
     if job.exited.exists():  # the last thing that a shim writes
-        return not is_running(supervisor)
+        return not is_running(Identity.parse(started["shim"]))
+    return _stop_started(job, started, patience)
+
+
+def build_marker(job: JobDirectory) -> str:
+    """Return what the environment of the job's processes has in it."""
+    return f"{MARKER}={job.path}"
+
+
+def _stop_started(
+    job: JobDirectory, started: Mapping[str, Any], patience: Patience
+) -> bool:
+    command, supervisor = (Identity.parse(started[part]) for part in ("child", "shim"))
     asked = _record_request(job)
     elapsed_s = _read_clock() - float(asked["asked_s"])
     if is_running(supervisor) and elapsed_s < patience.total_s:
@@ -67,21 +78,12 @@ def stop_job(job: JobDirectory, patience: Patience) -> bool:
         return False
     members = find_members((command, supervisor), command, build_marker(job))
     if members:
-        _press(
-            job,
-            asked,
-            choose_signal(elapsed_s, patience.sigint_s, patience.sigterm_s),
-            members,
-        )
+        due = choose_signal(elapsed_s, patience.sigint_s, patience.sigterm_s)
+        _press(job, asked, due, members)
         return False
     if not job.exited.exists():
         write_record(job.exited, {"exit_code": None, "stop_asked": True})
     return True
-
-
-def build_marker(job: JobDirectory) -> str:
-    """Return what the environment of the job's processes has in it."""
-    return f"{MARKER}={job.path}"
 
 
 def _close_before_start(job: JobDirectory) -> bool:

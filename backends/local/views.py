@@ -100,29 +100,21 @@ def describe_failure(
 
 
 def _describe_end(ended: Mapping[str, Any], started: Mapping[str, Any] | None) -> str:
-    if ended.get("message"):
-        return str(ended["message"])
-    if ended.get("stop_asked"):
-        return "stopped on request"
-    if failure := ended.get("failure"):
-        cause = os.strerror(failure["errno"])
-        return f"could not be started ({failure['stage']}): {cause}"
+    """Return what the exit status alone does not say."""
     code = ended.get("exit_code")
-    if code is not None:
-        return _describe_code(code)
-    if started is not None and started["boot_id"] != read_boot_id():
-        return "the gateway's machine was restarted"
-    return "ended with an unknown status: its supervising process was killed too"
-
-
-def _describe_code(code: int) -> str:
-    if code >= 0:
-        return f"exited with status {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:  # a real-time signal
-        return f"killed by signal {-code}"
-    hint = ""
-    if name == "SIGKILL":
-        hint = "; the kernel does that when the machine is out of memory"
-    return f"killed by signal {-code} ({name}){hint}"
+    if message := ended.get("message"):
+        text = str(message)
+    elif ended.get("stop_asked"):
+        text = "stopped on request"
+    elif failure := ended.get("failure"):
+        cause = os.strerror(failure["errno"])
+        text = f"could not be started ({failure['stage']}): {cause}"
+    elif code == -signal.SIGKILL:
+        text = "the machine may have run out of memory"
+    elif code is not None:
+        text = ""
+    elif started is not None and started["boot_id"] != read_boot_id():
+        text = "the gateway's machine was restarted"
+    else:
+        text = "its supervising process was killed too"
+    return text

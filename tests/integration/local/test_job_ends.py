@@ -85,21 +85,14 @@ async def wait_for_lines(launcher, count: int) -> list[str]:
 @pytest.mark.parametrize(
     ("code", "want_code", "want_message"),
     [
-        ("", 0, "exited with status 0"),
-        ("raise SystemExit(3)", 3, "exited with status 3"),
-        ("import os; os.kill(os.getpid(), 11)", -11, "killed by signal 11 (SIGSEGV)"),
-        (
-            "import os; os.kill(os.getpid(), 9)",
-            -9,
-            (
-                "killed by signal 9 (SIGKILL); the kernel does that when the machine is "
-                "out of memory"
-            ),
-        ),
-        ("import os; os.kill(os.getpid(), 40)", -40, "killed by signal 40"),
+        ("", 0, ""),
+        ("raise SystemExit(3)", 3, ""),
+        ("import os; os.kill(os.getpid(), 11)", -11, ""),
+        ("import os; os.kill(os.getpid(), 9)", -9, "may have run out of memory"),
+        ("import os; os.kill(os.getpid(), 40)", -40, ""),
     ],
 )
-async def test_the_status_is_kept_and_told_in_words(
+async def test_the_status_is_kept_and_doubtful_ends_are_explained(
     launcher, code, want_code, want_message
 ):
     await launcher.start(a_job(*python(code)))
@@ -107,7 +100,8 @@ async def test_the_status_is_kept_and_told_in_words(
     ended = await wait_until_ended(launcher)
 
     assert ended.exit_code == want_code
-    assert ended.message == want_message
+    assert want_message in ended.message
+    assert bool(ended.message) == bool(want_message)
     assert ended.started_ms is not None
     assert abs(ended.started_ms / 1000 - time.time()) < 300
 
@@ -223,7 +217,7 @@ async def test_w15_the_job_goes_on_when_its_supervisor_is_killed(launcher, tmp_p
     assert ended.message == "stopped on request"
 
 
-async def test_an_end_that_nobody_saw_is_said_to_be_unknown(launcher, tmp_path):
+async def test_an_end_that_nobody_saw_has_no_status_and_says_why(launcher, tmp_path):
     await launcher.start(a_job(*python("import time; time.sleep(600)")))
 
     for part in ("shim", "child"):
@@ -231,7 +225,7 @@ async def test_an_end_that_nobody_saw_is_said_to_be_unknown(launcher, tmp_path):
 
     ended = await wait_until_ended(launcher)
     assert ended.exit_code is None
-    assert "unknown status" in ended.message
+    assert ended.message == "its supervising process was killed too"
 
 
 async def test_a_supervisor_that_hangs_is_killed_with_its_job(launcher, tmp_path):
