@@ -124,6 +124,8 @@ class Lease:
         if seen.claimed_by == self._server:
             return True
         living = select(servers.c.id).where(servers.c.until_ms > now_ms())
+        if seen.claimed_by is not None and await self._is_living(seen.claimed_by):
+            return False
         query = (
             update(clusters)
             .where(
@@ -141,6 +143,16 @@ class Lease:
             return (await connection.execute(query)).rowcount == 1
 
         return await self._database.write(work)
+
+    async def _is_living(self, server: str) -> bool:
+        query = select(servers.c.id).where(
+            servers.c.id == server, servers.c.until_ms > now_ms()
+        )
+
+        async def work(connection: AsyncConnection) -> bool:
+            return await connection.scalar(query) is not None
+
+        return await self._database.read(work)
 
     def _find_dead(self, found: list[Any]) -> list[str]:
         here = self._process or ProcessIdentity.of_this_process()

@@ -1,17 +1,23 @@
 """Reads that are of no one cluster, or of what hangs on it."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Select, and_, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.database.engine import Database
+from backends.database.launcher import JobRef, Role
 from backends.database.leases import now_ms
+from backends.database.records import SCHEDULER_JOB, WorkerStage
 from backends.database.routes import Route
 from backends.database.rows import CLUSTER_COLUMNS, read_cluster, read_event
+from backends.database.shares import sum_shares
 from backends.database.statements import LIVE_PHASES
-from backends.database.tables import clusters, events, servers
+from backends.database.tables import clusters, events, servers, workers
 from gateway.domain.cluster import ClusterEvent
+from gateway.domain.names import format_worker_name
+from gateway.domain.policy import Share, Usage
 
 _EVENT_COLUMNS: Final = (
     events.c.time_ms,
@@ -107,5 +113,52 @@ async def list_expired(database: Database, before_ms: int) -> list[str]:
 async def _list_names(database: Database, query: Select[tuple[str]]) -> list[str]:
     async def work(connection: AsyncConnection) -> list[str]:
         return list(await connection.scalars(query))
+
+    return await database.read(work)
+
+
+async def read_version(database: Database, name: str) -> int | None:
+    """Return a cluster's version, ``None`` if there is no such cluster."""
+    query = select(clusters.c.version).where(clusters.c.name == name)
+
+    async def work(connection: AsyncConnection) -> int | None:
+        version: int | None = await connection.scalar(query)
+        return version
+
+    return await database.read(work)
+
+
+async def list_jobs(database: Database) -> tuple[set[JobRef], set[str]]:
+    """Return all jobs that may run, and the names of all clusters, ended ones too."""
+    heads = select(clusters.c.name, clusters.c.phase)
+    rows = (
+        select(clusters.c.name, workers.c.ordinal)
+        .join(workers, workers.c.cluster_id == clusters.c.id)
+        .where(clusters.c.phase.in_(LIVE_PHASES), workers.c.stage != WorkerStage.ENDED)
+    )
+
+    async def work(connection: AsyncConnection) -> tuple[set[JobRef], set[str]]:
+        found = (await connection.execute(heads)).all()
+        names = {name for name, _ in found}
+        jobs = {
+            JobRef(name, Role.SCHEDULER, SCHEDULER_JOB)
+            for name, phase in found
+            if phase in LIVE_PHASES
+        }
+        for name, ordinal in await connection.execute(rows):
+            worker = format_worker_name(name, ordinal)
+            jobs.add(JobRef(name, Role.WORKER, worker))
+        return jobs, names
+
+    return await database.read(work)
+
+
+async def list_usage(
+    database: Database, shares: Sequence[Share]
+) -> Sequence[tuple[Share, Usage]]:
+    """Return what each of ``shares`` holds now."""
+
+    async def work(connection: AsyncConnection) -> Sequence[tuple[Share, Usage]]:
+        return await sum_shares(connection, shares)
 
     return await database.read(work)
