@@ -108,7 +108,8 @@ class Backend(Protocol):
         """Return clusters of ``username`` (all if ``None``), oldest first.
 
         ``statuses`` defaults to the active ones. `Cluster.client` is not
-        filled in: lists hand out no keys.
+        filled in: lists hand out no keys. While nothing has changed the very
+        same tuple may come back, so that what was made of it can be kept.
         """
         ...
 

@@ -40,7 +40,7 @@ async def list_clusters(request: web.Request) -> web.Response:
     )
     if get_settings(request).credentials_in_list:
         found = await _add_credentials(request, found, user)
-    return raw_json_response(request.app[RECORDS].encode_list(list(found), user))
+    return raw_json_response(request.app[RECORDS].encode_list(found, user))
 
 
 async def create_cluster(request: web.Request) -> web.Response:

@@ -1,5 +1,7 @@
 """Clusters as they go over the wire."""
 
+from collections.abc import Sequence
+
 import msgspec
 from aiohttp import web
 
@@ -12,8 +14,11 @@ from gateway.http.schemas import ClusterRecord
 
 # Some 10 MB at 600 bytes each.
 _MAX_CACHED = 16_384
+# Of whole lists, each of up to some hundred records.
+_MAX_LISTS = 128
 
 _CacheKey = tuple[str, int, int, str, bool]
+_ListKey = tuple[int, int, str, bool]
 
 
 class Records:
@@ -28,22 +33,35 @@ class Records:
     def __init__(self, links: DashboardLinks) -> None:
         self._links = links
         self._cache = ExpiringMap[_CacheKey, bytes](_MAX_CACHED)
+        self._lists = ExpiringMap[_ListKey, tuple[object, bytes]](_MAX_LISTS)
 
     def encode_one(self, cluster: Cluster, viewer: User) -> bytes:
         """Return a record as JSON; with the keys, if the cluster is the viewer's."""
         return encode(self._build(cluster, viewer))
 
-    def encode_list(self, clusters: list[Cluster], viewer: User) -> bytes:
-        """Return records by name as one JSON object, in the order given."""
+    def encode_list(self, clusters: Sequence[Cluster], viewer: User) -> bytes:
+        """Return records by name as one JSON object, in the order given.
+
+        A backend that has nothing new returns the very same tuple, and so the
+        same text is returned for it.
+        """
         epoch = self._links.epoch
-        return (
-            b"{"
-            + b",".join(
-                b'"%b":%b' % (c.name.encode(), self._encode(c, viewer, epoch))
-                for c in clusters
-            )
-            + b"}"
+        if not isinstance(clusters, tuple):
+            return self._join(clusters, viewer, epoch)
+        # Unique for as long as the tuple is kept here.
+        key = (id(clusters), epoch, viewer.name, bool(viewer.admin))
+        found = self._lists.get(key)
+        if found is None:
+            found = (clusters, self._join(clusters, viewer, epoch))
+            self._lists.put(key, found)
+        return found[1]
+
+    def _join(self, clusters: Sequence[Cluster], viewer: User, epoch: int) -> bytes:
+        records = (
+            b'"%b":%b' % (c.name.encode(), self._encode(c, viewer, epoch))
+            for c in clusters
         )
+        return b"{" + b",".join(records) + b"}"
 
     def _encode(self, cluster: Cluster, viewer: User, epoch: int) -> bytes:
         if cluster.client is not None:
