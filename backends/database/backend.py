@@ -24,9 +24,8 @@ from backends.database.records import (
     ClusterRecord,
     ClusterSpec,
     Snapshot,
-    build_cluster,
-    build_workers,
 )
+from backends.database.reported import build_cluster, build_workers
 from backends.database.requests import (
     build_reply,
     request_adapt,

@@ -33,7 +33,7 @@ class DBBackendBase(BackendBase):
         """,
     ).tag(config=True)
 
-    db_encrypt_keys = List(
+    db_encrypt_keys: Any = List(
         help=f"""
         Keys that seal clusters' secrets in the database: 32 bytes each, raw or in
         urlsafe base64. The first seals, all of them open; to rotate, put a new one

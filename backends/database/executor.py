@@ -88,8 +88,8 @@ class Executor:
         results = await asyncio.gather(*calls, return_exceptions=True)
         failures = [result for result in results if isinstance(result, Exception)]
         if not failures:
-            for action in rest:
-                await self._finish(action, snapshot)
+            for last in rest:
+                await self._finish(last, snapshot)
         return failures
 
     async def _open(self, snapshot: Snapshot) -> Credentials:

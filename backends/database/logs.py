@@ -1,6 +1,6 @@
 """Read the output of a cluster's jobs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from backends.database.launcher import JobRef, Launcher, Role
 from backends.database.records import Snapshot
@@ -35,7 +35,7 @@ def find_log_refs(snapshot: Snapshot, query: LogQuery) -> tuple[JobRef, ...]:
 
 async def read_lines(
     launcher: Launcher, snapshot: Snapshot, query: LogQuery
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str]:
     """Yield the lines asked for, each with its worker's name if there are several.
 
     What was kept of an ended scheduler is given if its log is gone.

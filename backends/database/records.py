@@ -11,16 +11,8 @@ from typing import Any, Final
 
 from backends.database.launcher import JobRef, Role
 from backends.database.routes import Route
-from gateway.domain.cluster import (
-    Cluster,
-    ClusterPhase,
-    Limits,
-    Worker,
-    WorkerState,
-    derive_status,
-)
+from gateway.domain.cluster import ClusterPhase
 from gateway.domain.config import ResolvedConfig
-from gateway.domain.credentials import KeyPair
 from gateway.domain.lifetime import Beat, Lifetimes
 from gateway.domain.names import format_worker_name, parse_worker_ordinal
 from gateway.domain.policy import Shape
@@ -323,45 +315,6 @@ def bump_versions(before: ClusterRecord, after: ClusterRecord) -> ClusterRecord:
     )
 
 
-def build_cluster(snapshot: Snapshot, *, client: KeyPair | None = None) -> Cluster:
-    """Return the cluster as the API reports it.
-
-    Parameters
-    ----------
-    snapshot
-        Its workers and beat are not looked at.
-    client
-        Given out only while the cluster is RUNNING.
-    """
-    cluster, spec = snapshot.cluster, snapshot.spec
-    status = derive_status(cluster.phase, active=cluster.active)
-    return Cluster(
-        name=cluster.name,
-        owner=cluster.owner,
-        status=status,
-        version=cluster.version,
-        start_ms=cluster.created_ms,
-        stop_ms=cluster.stopped_ms,
-        options=spec.options,
-        has_dashboard=cluster.route is not None and cluster.dashboard_port is not None,
-        limits=Limits(spec.config.max_workers),
-        client=client,
-        reason=cluster.reason,
-        message=cluster.message,
-        log_tail=cluster.log_tail,
-    )
-
-
-def build_workers(snapshot: Snapshot) -> tuple[Worker, ...]:
-    """Return the workers as the API reports them, by ordinal."""
-    held = {} if snapshot.beat is None else snapshot.beat.held
-    name = snapshot.cluster.name
-    return tuple(
-        _build_worker(format_worker_name(name, row.ordinal), row, held)
-        for row in snapshot.workers
-    )
-
-
 def parse_ordinals(cluster: str, names: Iterable[str]) -> frozenset[int]:
     """Return the ordinals of our own workers among ``names``."""
     found = (parse_worker_ordinal(cluster, name) for name in names)
@@ -370,29 +323,3 @@ def parse_ordinals(cluster: str, names: Iterable[str]) -> frozenset[int]:
 
 def _wanted(cluster: ClusterRecord) -> tuple[object, ...]:
     return (cluster.active, cluster.replicas, cluster.adaptive)
-
-
-def _build_worker(name: str, row: WorkerRecord, held: Mapping[str, str]) -> Worker:
-    message = row.message
-    if row.stage is WorkerStage.DRAINING and name in held:
-        message = f"cannot leave yet: {held[name]}"
-    return Worker(
-        name=name,
-        state=_worker_state(row),
-        start_ms=row.started_ms or row.created_ms,
-        stop_ms=row.stopped_ms,
-        message=message,
-    )
-
-
-def _worker_state(row: WorkerRecord) -> WorkerState:
-    if row.cause is LeaveCause.FAULT:
-        return WorkerState.FAILED
-    return {
-        WorkerStage.WANTED: WorkerState.STARTING,
-        WorkerStage.STARTED: WorkerState.STARTING,
-        WorkerStage.CONNECTED: WorkerState.RUNNING,
-        WorkerStage.DRAINING: WorkerState.DRAINING,
-        WorkerStage.STOPPING: WorkerState.DRAINING,
-        WorkerStage.ENDED: WorkerState.STOPPED,
-    }[row.stage]
