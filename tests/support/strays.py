@@ -93,9 +93,13 @@ def _children() -> Iterable[int]:
 
 
 def _counts(pid: int) -> bool:
-    command = _command(pid)
-    # A zombie has no command line; whoever started it will be told by Python.
-    return bool(command) and not any(part in command for part in _PYTHONS_OWN)
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    # A zombie waits for its parent, whom Python tells. No command line is no
+    # sign of one: for a moment after `exec` it is empty.
+    return state != "Z" and not any(part in _command(pid) for part in _PYTHONS_OWN)
 
 
 def _command(pid: int) -> str:
