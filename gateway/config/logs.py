@@ -1,9 +1,12 @@
 """Set up the log of a process: lines for people, or one JSON object a line."""
 
+import json
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 # They say at INFO what our own log says better, or what nobody asked for.
@@ -56,9 +59,20 @@ def configure_logs(*, level: str, style: str) -> None:
 def _make_renderer(*, as_json: bool, colours: bool) -> list[Any]:
     if as_json:
         return [
-            structlog.processors.dict_tracebacks,
-            structlog.processors.JSONRenderer(),
+            structlog.processors.ExceptionRenderer(
+                # Values of local variables may be secrets.
+                structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+            ),
+            structlog.processors.JSONRenderer(_format_json),
         ]
     # Values of local variables may be secrets, so the plain formatter.
     plain = structlog.dev.plain_traceback
     return [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)]
+
+
+def _format_json(event: Any, *, default: Callable[[Any], Any]) -> str:  # noqa: ANN401 - structlog's signature
+    try:
+        return msgspec.json.encode(event, enc_hook=default).decode()
+    except (TypeError, ValueError):
+        # A lone surrogate or an odd key: slowly, rather than not at all.
+        return json.dumps(event, default=default, skipkeys=True)

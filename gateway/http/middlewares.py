@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import structlog
 from aiohttp import web
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from gateway.http.browsers import is_browser, may_browsers_log_in
 from gateway.http.identity import (
@@ -49,8 +50,12 @@ async def trace(request: web.Request, handler: Handler) -> web.StreamResponse:
     request[_REQUEST_ID] = request_id
     clock = request.app[SERVICES].clock
     begin = clock.monotonic()
-    # Bound and unbound: all requests of one connection share a context.
-    with structlog.contextvars.bound_contextvars(request_id=request_id):
+    fields = {"request_id": request_id}
+    if (name := request.match_info.get("name")) is not None:
+        fields["cluster"] = name[:64]
+    # Bound and reset: all requests of one connection share a context.
+    bound = bind_contextvars(**fields)
+    try:
         try:
             response = await handler(request)
         except Exception as error:  # noqa: BLE001 - the one place that ends them
@@ -61,6 +66,8 @@ async def trace(request: web.Request, handler: Handler) -> web.StreamResponse:
             request.method, route, response.status, duration_s
         )
         _log_request(request, route, response.status, duration_s)
+    finally:
+        reset_contextvars(**bound)
     return response
 
 
@@ -76,23 +83,23 @@ async def check_access(request: web.Request, handler: Handler) -> web.StreamResp
     ):
         identity = await identify(request)
         request.app[METRICS].note_login(is_fresh=identity.is_fresh)
-        with structlog.contextvars.bound_contextvars(user=identity.user.name):
+        bound = bind_contextvars(user=identity.user.name)
+        try:
             response = await handler(request)
             await finish(request, response)
-            return response
+        finally:
+            reset_contextvars(**bound)
+        return response
     return await handler(request)
 
 
 @web.middleware
 async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Make a response of a handler's error, so that logins can add to it."""
-    name = request.match_info.get("name")
-    bound = {} if name is None else {"cluster": name[:64]}
-    with structlog.contextvars.bound_contextvars(**bound):
-        try:
-            return await handler(request)
-        except Exception as error:  # noqa: BLE001 - the one place that ends them
-            return _answer_error(request, error)
+    try:
+        return await handler(request)
+    except Exception as error:  # noqa: BLE001 - the one place that ends them
+        return _answer_error(request, error)
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
