@@ -1,8 +1,10 @@
 """Jobs that run as the cluster's owner: `LocalBackend`'s way. Needs root."""
 
 import asyncio
+import inspect
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -131,13 +133,17 @@ async def test_the_owner_can_neither_forge_records_nor_end_the_supervisor(
 
 
 async def test_stopping_reaches_processes_of_another_account(launcher, opened):
-    script = (
-        "trap '' INT TERM; (trap '' INT TERM; setsid sleep 99 &) ; sleep 99; sleep 99"
-    )
+    script = "trap '' INT TERM; (setsid sleep 99 &); echo ready; sleep 99; sleep 99"
     await launcher.start(a_job(*sh(script), owner="alice"))
 
+    async def read():
+        lines = launcher.read_logs(SCHEDULER, tail=1, follow=False)
+        return [one async for one in lines]
+
+    await eventually(read)
     await end(launcher, SCHEDULER)
 
+    assert (await view(launcher)).exit_code == -signal.SIGKILL
     assert find_marked(opened) == []
 
 
@@ -145,7 +151,10 @@ async def test_w32_links_of_a_user_lead_a_cleanup_nowhere(launcher, opened):
     victim = opened / "victim"
     victim.mkdir()
     (victim / "precious").touch()
-    script = f"ln -s {victim} link; ln -s {victim}/precious file; rm ../dask.pem; ln -s / ../dask.pem"
+    script = (
+        f"ln -s {victim} link; ln -s {victim}/precious file; "
+        "rm ../dask.pem; ln -s / ../dask.pem"
+    )
     await launcher.start(a_job(*sh(script), owner="alice"))
     await wait_until_ended(launcher)
     await end(launcher, SCHEDULER)
@@ -179,7 +188,7 @@ async def test_w32_a_supervisor_that_cannot_drop_its_groups_runs_nothing(opened)
         "sigint_timeout_s": 1,
         "sigterm_timeout_s": 1,
     }
-    code = Path(shim.__file__).read_text()  # its file may be closed to others
+    code = inspect.getsource(shim)  # its file may be closed to others
 
     finished = await asyncio.to_thread(
         subprocess.run,
