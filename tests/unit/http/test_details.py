@@ -215,7 +215,7 @@ class TestOpenRoutes:
     async def test_metrics_count_by_template_and_never_by_what_was_sent(self, api):
         api.backend.add(a_cluster("c-secret-name").running().build())
         await api.get("/api/v1/clusters/c-secret-name?x=secret", user="alice-secret")
-        await api.call("SECRETVERB", "/api/v1/secret-path", user="alice-secret")
+        await api.call("PROPFIND", "/api/v1/secret-path", user="alice-secret")
 
         answer = await api.get("/metrics")
 
@@ -225,8 +225,8 @@ class TestOpenRoutes:
             'route="/api/v1/clusters/{name}",status="404"} 1.0' in answer.text
         )
         assert (
-            'daskfleet_http_requests_total{method="other",route="unknown",status="404"}'
-            in answer.text
+            'daskfleet_http_requests_total{method="other",'
+            'route="unknown",status="404"} 1.0' in answer.text
         )
         assert 'daskfleet_clusters{status="RUNNING"} 1.0' in answer.text
         assert "daskfleet_held_calls 0.0" in answer.text

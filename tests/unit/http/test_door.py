@@ -1,4 +1,6 @@
 import asyncio
+import io
+import json
 
 import pytest
 
@@ -271,7 +273,7 @@ async def test_w10_a_heartbeat_with_a_hundred_thousand_names_is_taken(api, entry
     answer = await api.post(
         BEAT,
         headers=token(entry.token),
-        json={**HEARTBEAT, "closed_workers": names},
+        data=io.BytesIO(json.dumps({**HEARTBEAT, "closed_workers": names}).encode()),
     )
 
     assert answer.status == 200
@@ -294,7 +296,7 @@ async def test_a_body_that_is_too_large_is_a_413(api, entry, path, limit, chunke
     answer = await api.post(
         path,
         headers=token(entry.token),
-        data=stream() if chunked else b" " * (limit + 1),
+        data=stream() if chunked else io.BytesIO(b" " * (limit + 1)),
     )
 
     assert answer.status == 413
