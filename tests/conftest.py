@@ -61,11 +61,13 @@ def pytest_collection_modifyitems(
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield
-    if call.when == "teardown" and report.passed:
+    if call.when == "teardown":
         shown = "\n".join(text for _, text in report.get_sections("Captured "))
         if leaks := secrets.find_leaks(shown):
-            report.outcome = "failed"
-            report.longrepr = f"captured output shows {', '.join(leaks)}"
+            text = f"captured output shows {', '.join(leaks)}"
+            report.sections.append(("Captured secrets", text))
+            if report.passed:
+                report.outcome, report.longrepr = "failed", text
     return report
 
 
