@@ -36,7 +36,7 @@ from backends.database.requests import (
 )
 from backends.database.routes import Routes
 from backends.database.runtime import Runtime
-from backends.database.startup import connect, make_settings
+from backends.database.startup import connect, make_runtime
 from backends.database.store import Holdings, NewCluster
 from gateway.aio.budget import Budget
 from gateway.aio.clock import SystemClock
@@ -100,8 +100,10 @@ class DatabaseBackend(DBBackendBase):
             If the database does not answer within half a minute.
         """
         launcher, routes = self.make_launcher(), self.make_routes()
-        settings = await asyncio.to_thread(make_settings, self)
-        runtime = Runtime(settings, launcher=launcher, routes=routes, clock=self.clock)
+        # In a thread: keys and paths are read.
+        runtime = await asyncio.to_thread(
+            make_runtime, self, launcher, routes, self.clock
+        )
         self._runtime, self._launcher, self._routes = runtime, launcher, routes
         try:
             await connect(runtime)
@@ -172,9 +174,7 @@ class DatabaseBackend(DBBackendBase):
     async def get_cluster(self, name: str) -> Cluster:
         """Return one cluster, with its credentials while it is RUNNING."""
         run = self._run
-        head = await run.store.find(name)
-        if head is None:
-            raise ClusterNotFound(name)
+        head = await self._find(name)
         cluster = build_cluster(head)
         if cluster.status is not PublicStatus.RUNNING:
             return cluster
@@ -266,13 +266,14 @@ class DatabaseBackend(DBBackendBase):
             await run.store.write_beat(snapshot.cluster.id, beat)
         return build_reply(snapshot.cluster)
 
+    async def get_wanted(self, name: str) -> SyncReply:
+        """Return what is wanted of a cluster; writes nothing."""
+        return build_reply((await self._find(name)).cluster)
+
     async def list_events(self, name: str) -> Sequence[ClusterEvent]:
         """Return events of a cluster, oldest first."""
-        run = self._run
-        head = await run.store.find(name)
-        if head is None:
-            raise ClusterNotFound(name)
-        return await list_events(run.database, head.cluster.id)
+        head = await self._find(name)
+        return await list_events(self._run.database, head.cluster.id)
 
     async def list_workers(self, name: str) -> Sequence[Worker]:
         """Return workers of a cluster by ordinal, ended ones of late included."""
@@ -304,6 +305,13 @@ class DatabaseBackend(DBBackendBase):
             raise ClusterNotFound(name)
         return snapshot
 
+    async def _find(self, name: str) -> Snapshot:
+        """Return a cluster without its workers."""
+        head = await self._run.store.find(name)
+        if head is None:
+            raise ClusterNotFound(name)
+        return head
+
     async def _change(
         self, name: str, make: Callable[[Snapshot], Change | None]
     ) -> bool:
@@ -317,9 +325,7 @@ class DatabaseBackend(DBBackendBase):
         return is_changed
 
     async def _find_shares(self, name: str) -> tuple[Share, ...]:
-        head = await self._run.store.find(name)
-        if head is None:
-            raise ClusterNotFound(name)
+        head = await self._find(name)
         # The owner's, whoever asks: an admin's request counts for the owner too.
         owner = User(head.cluster.owner, head.spec.groups)
         return self.policy.shares(owner)

@@ -51,7 +51,7 @@ class Database:
         self.url = url
         self.is_postgresql = url.get_backend_name() == "postgresql"
         self._timeout_s = timeout_s
-        self._away = _errors_of_absence(is_postgresql=self.is_postgresql)
+        self._away = errors_of_absence(url)
         self._writer, self._reader = _make_engines(url, timeout_s, echo=echo)
 
     @property
@@ -188,6 +188,24 @@ def database_file(url: URL) -> Path | None:
     return Path(str(url.database))
 
 
+def errors_of_absence(url: URL) -> tuple[type[BaseException], ...]:
+    """Return what drivers raise when the database is away or too busy."""
+    errors: tuple[type[BaseException], ...] = (OSError, sqlite3.OperationalError)
+    if url.get_backend_name() == "postgresql":
+        import asyncpg  # noqa: PLC0415 - an extra that SQLite does without
+
+        errors = (
+            *errors,
+            asyncpg.InterfaceError,
+            asyncpg.PostgresConnectionError,
+            asyncpg.OperatorInterventionError,
+            asyncpg.InsufficientResourcesError,
+            asyncpg.QueryCanceledError,
+            asyncpg.DeadlockDetectedError,
+        )
+    return errors
+
+
 def prepare_sqlite(engine: AsyncEngine) -> None:
     """Make connections of ``engine`` safe for several processes on one file."""
     event.listen(engine.sync_engine, "connect", _configure_sqlite)
@@ -242,23 +260,6 @@ def _begin_sqlite(connection: Connection) -> None:
     # another has written meanwhile; so a writer is one from the start.
     if not connection.get_execution_options().get(_IS_READER):
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _errors_of_absence(*, is_postgresql: bool) -> tuple[type[BaseException], ...]:
-    errors: tuple[type[BaseException], ...] = (OSError, sqlite3.OperationalError)
-    if is_postgresql:
-        import asyncpg  # noqa: PLC0415 - an extra that SQLite does without
-
-        errors = (
-            *errors,
-            asyncpg.InterfaceError,
-            asyncpg.PostgresConnectionError,
-            asyncpg.OperatorInterventionError,
-            asyncpg.InsufficientResourcesError,
-            asyncpg.QueryCanceledError,
-            asyncpg.DeadlockDetectedError,
-        )
-    return errors
 
 
 def _format_json(value: object) -> str:

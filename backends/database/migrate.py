@@ -6,21 +6,24 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from alembic import command
 from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection
 from sqlalchemy import text as sql
 from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from backends.database.engine import (
     SETTING,
     Database,
     database_file,
+    errors_of_absence,
     prepare_sqlite,
 )
 from backends.database.tables import metadata
@@ -57,47 +60,58 @@ async def migrate(database: Database) -> None:
 
 def _migrate(url: URL) -> None:
     file = database_file(url)
+    away: tuple[type[BaseException], ...] = (DBAPIError, *errors_of_absence(url))
+    script = _read_versions()
+    engine = create_async_engine(url, poolclass=NullPool)
     try:
         if file is None:
-            asyncio.run(_upgrade(url))
+            asyncio.run(_upgrade(engine, script))
             return
+        prepare_sqlite(engine)
         with _locked(file):
-            asyncio.run(_upgrade(url))
+            asyncio.run(_upgrade(engine, script))
     except PermissionError as error:
         raise ConfigError([f"{SETTING}: cannot write {error.filename}"]) from error
-    except OSError as error:
+    except away as error:
         raise Unavailable("the database is not available") from error
 
 
-async def _upgrade(url: URL) -> None:
-    engine = create_async_engine(url, poolclass=NullPool)
-    is_sqlite = engine.dialect.name == "sqlite"
-    if is_sqlite:
-        prepare_sqlite(engine)
+def _read_versions() -> ScriptDirectory:
+    config = Config()
+    # The path is a template to Alembic's reader of settings.
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    script = ScriptDirectory.from_config(config)
+    script.get_current_head()  # imports all versions, here and not later
+    return script
+
+
+async def _upgrade(engine: AsyncEngine, script: ScriptDirectory) -> None:
     try:
         async with engine.begin() as connection:
-            if not is_sqlite:
+            if engine.dialect.name == "postgresql":
                 wait = sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT_S}s'")
                 await connection.execute(wait)
                 lock = sql("SELECT pg_advisory_xact_lock(:key)")
                 await connection.execute(lock, {"key": _LOCK})
-            await connection.run_sync(_run_alembic)
+            await connection.run_sync(_run_versions, script)
     finally:
         await engine.dispose()
 
 
-def _run_alembic(connection: Connection) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER))
-    config.attributes["connection"] = connection
-    try:
-        command.upgrade(config, "head")
-    except CommandError as error:
-        text = (
-            "the database was written by a newer version of daskfleet; install "
-            f"that version, or restore a backup ({error})"
-        )
-        raise ConfigError([f"{SETTING}: {text}"]) from error
+def _run_versions(connection: Connection, script: ScriptDirectory) -> None:
+    def plan(revision: Any, _context: object) -> Any:  # noqa: ANN401 - Alembic's types
+        return script._upgrade_revs("head", revision)  # noqa: SLF001 - as Alembic's own commands do
+
+    with EnvironmentContext(Config(), script, fn=plan) as environment:
+        environment.configure(connection=connection)
+        try:
+            environment.run_migrations()
+        except CommandError as error:
+            text = (
+                "the database was written by a newer version of daskfleet; install "
+                f"that version, or restore a backup ({error})"
+            )
+            raise ConfigError([f"{SETTING}: {text}"]) from error
 
 
 @contextmanager

@@ -9,10 +9,13 @@ import structlog
 
 from backends.database.config import KEY_FILE, DBBackendBase
 from backends.database.engine import database_file, is_in_memory, parse_url
+from backends.database.launcher import Launcher
+from backends.database.routes import Routes
 from backends.database.runtime import Runtime, RuntimeSettings
 from backends.database.vault import SETTING, parse_keys, read_key_file
 from gateway.aio.budget import Budget
 from gateway.domain.errors import ConfigError, Unavailable
+from gateway.ports import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +60,14 @@ def make_settings(config: DBBackendBase) -> RuntimeSettings:
         retention_s=config.db_cluster_max_age,
         cleanup_period_s=config.db_cleanup_period,
     )
+
+
+def make_runtime(
+    config: DBBackendBase, launcher: Launcher, routes: Routes, clock: Clock
+) -> Runtime:
+    """Return a server's parts, not yet connected. Blocks; raises `ConfigError`."""
+    settings = make_settings(config)
+    return Runtime(settings, launcher=launcher, routes=routes, clock=clock)
 
 
 async def connect(runtime: Runtime) -> None:
