@@ -1,12 +1,14 @@
 """Sessions: a login that is believed for a while, without asking again.
 
-The cookie itself holds who it is for, signed; no replica keeps anything.
+The cookie itself holds who it is for, signed; a replica keeps nothing but the
+work of having verified it.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
+from gateway.aio.limits import ExpiringMap
 from gateway.auth.signing import Purpose, Signer
 from gateway.domain.user import User
 from gateway.ports import Clock
@@ -15,6 +17,8 @@ from gateway.ports import Clock
 _CLOCK_SKEW_S = 60.0
 # Browsers and proxies refuse longer cookies.
 _MAX_COOKIE = 3800
+# A few megabytes; each is sent with many requests.
+_VERIFIED_MAX = 4096
 
 
 class _Session(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -41,6 +45,8 @@ class Sessions:
         self._signer = Signer(keys, Purpose.SESSION)
         self._max_age_s = max_age_s
         self._clock = clock
+        # By cookie. Only what was signed gets in, so nobody can push others out.
+        self._verified = ExpiringMap[str, _Session](_VERIFIED_MAX)
 
     def issue(self, user: User) -> str | None:
         """Return a cookie's value; ``None`` if sessions cannot hold this user.
@@ -57,11 +63,18 @@ class Sessions:
 
     def read(self, value: str) -> User | None:
         """Return whom ``value`` was issued for; ``None`` if too old or not ours."""
-        message = self._signer.verify(value) if len(value) <= _MAX_COOKIE else None
-        if message is None:
-            return None
-        session = msgspec.json.decode(message, type=_Session)
+        session = self._verified.get(value)
+        if session is None:
+            session = self._verify(value)
+            if session is None:
+                return None
+            self._verified.put(value, session)
         age_s = self._clock.now().timestamp() - session.issued_s
         if not -_CLOCK_SKEW_S <= age_s < self._max_age_s:
             return None
+        # A new one each time: a site's own code may have changed the last.
         return User(session.name, session.groups, session.admin)
+
+    def _verify(self, value: str) -> _Session | None:
+        message = self._signer.verify(value) if len(value) <= _MAX_COOKIE else None
+        return None if message is None else msgspec.json.decode(message, type=_Session)
