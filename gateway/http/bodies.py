@@ -4,8 +4,7 @@ import re
 from typing import Any, TypeVar
 
 import msgspec
-from aiohttp import ClientError, web
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp import web
 
 from gateway.domain.errors import InvalidRequest
 from gateway.http.services import MAX_BODY
@@ -88,7 +87,7 @@ async def _read_body(request: web.Request, limit: int) -> bytes:
             body += chunk
             if len(body) > limit:
                 raise web.HTTPRequestEntityTooLarge(limit, len(body))
-    except (ClientError, HttpProcessingError) as error:
+    except web.RequestPayloadError as error:
         raise InvalidRequest("", "the body cannot be read") from error
     return bytes(body)
 

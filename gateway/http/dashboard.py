@@ -14,7 +14,7 @@ from gateway.domain.cluster import PublicStatus
 from gateway.domain.errors import ClusterNotFound, UserError
 from gateway.domain.names import is_cluster_name
 from gateway.domain.user import User
-from gateway.http.browsers import SAFE_METHODS, find_scheme, is_own_origin
+from gateway.http.browsers import find_scheme, is_own_origin
 from gateway.http.identity import authenticate
 from gateway.http.links import COOKIE_MAX_AGE_S, COOKIE_NAME, DashboardLinks, Visitor
 from gateway.http.pages import build_absent_page, build_foreign_page, build_login_page
@@ -95,11 +95,7 @@ async def check_visitor(request: web.Request) -> web.Response:
     )
     if target is None:
         return build_absent_page()
-    method = headers.get("X-Forwarded-Method", "GET")
-    origin = headers.get("Origin")
-    # Traefik passes `Upgrade` on to nobody; a WebSocket's other marks it does.
-    is_plain_read = method in SAFE_METHODS and "Sec-WebSocket-Version" not in headers
-    if not is_plain_read and origin and not is_own_origin(request, origin):
+    if _is_foreign(request):
         return build_foreign_page()
     if target.token is not None:
         return await _exchange(request, target.cluster, target.token)
@@ -110,6 +106,7 @@ async def check_visitor(request: web.Request) -> web.Response:
         return build_absent_page()
     response = web.Response()
     if visitor.left_s < COOKIE_MAX_AGE_S / 2:
+        method = headers.get("X-Forwarded-Method", "GET")
         if method == "GET" and headers.get("Sec-Fetch-Dest") == "document":
             # Only an answer that is not 200 takes a cookie to every browser.
             response = web.Response(
@@ -133,6 +130,18 @@ async def show_absent(request: web.Request) -> web.Response:
     origin = f"{find_scheme(request)}://{settings.dashboard_host}"
     path = f"/clusters/{target.cluster}/login/{target.token}/status"
     return _redirect(f"{origin}{settings.prefix}{path}")
+
+
+def _is_foreign(request: web.Request) -> bool:
+    # Browsers tell the origin of WebSockets, of changes and of reads by another
+    # site's script, but not of following a link.
+    origin = request.headers.get("Origin")
+    trusted = get_settings(request).trusted_origins
+    return (
+        origin is not None
+        and origin not in trusted
+        and not is_own_origin(request, origin)
+    )
 
 
 async def _exchange(request: web.Request, cluster: str, token: str) -> web.Response:

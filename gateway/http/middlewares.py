@@ -17,7 +17,7 @@ from gateway.http.identity import (
     require_token,
 )
 from gateway.http.metrics import METRICS
-from gateway.http.replies import build_failure, describe_error
+from gateway.http.replies import build_failure, describe_error, find_headers
 from gateway.http.route import Access, Handler, Route
 from gateway.http.services import SERVICES, get_settings
 
@@ -128,9 +128,11 @@ def _find_request_id(request: web.Request) -> str:
 
 def _answer_error(request: web.Request, error: Exception) -> web.StreamResponse:
     if request.get(_STARTED):
+        log.error("answer broke off", exc_info=error)
         raise error  # half an answer is out: aiohttp closes the connection
     if isinstance(error, web.HTTPException) and error.status < _FIRST_ERROR:
-        return error  # a custom authenticator leads elsewhere
+        # A custom authenticator leads elsewhere.
+        return web.Response(status=error.status, headers=find_headers(error))
     failure = describe_error(error)
     if failure.is_bug:
         log.error("request failed", exc_info=error)

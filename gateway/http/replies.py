@@ -91,6 +91,15 @@ def build_failure(failure: Failure, request_id: str) -> web.Response:
     return json_response(reply, status=failure.status, headers=failure.headers)
 
 
+def find_headers(error: web.HTTPException) -> dict[str, str]:
+    """Return the headers of ``error`` that do not describe its body."""
+    return {
+        name: value
+        for name, value in error.headers.items()
+        if name.lower() not in {"content-type", "content-length"}
+    }
+
+
 def json_response(
     value: Any,  # noqa: ANN401 - anything that msgspec writes
     *,
@@ -120,12 +129,7 @@ def encode(value: Any) -> bytes:  # noqa: ANN401 - anything that msgspec writes
 def _describe_http(error: web.HTTPException) -> Failure:
     code = _CODES.get(error.status, "http_error")
     text = _TEXTS.get(error.status, error.reason)
-    kept = {
-        name: value
-        for name, value in error.headers.items()
-        if name.lower() not in {"content-type", "content-length"}
-    }
-    return Failure(error.status, code, text, kept)
+    return Failure(error.status, code, text, find_headers(error))
 
 
 def _replace_surrogates(value: Any) -> Any:  # noqa: ANN401 - any JSON value
