@@ -4,8 +4,11 @@ Everything here blocks; callers use a thread. What stands in the files is
 decided in `table` and `static`.
 """
 
+import fcntl
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -38,6 +41,49 @@ def write_atomically(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
         raise
     _sync_directory(path.parent)
+
+
+class FileLock:
+    """A lock among all threads and processes that use one file.
+
+    The kernel frees it when its holder dies. Making one opens the file and
+    takes nothing yet.
+
+    Parameters
+    ----------
+    path
+        Made if it is not there, and left.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def take(self) -> None:
+        """Take it, waiting for as long as another has it."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def try_to_take(self) -> bool:
+        """Take it and return true, or return false if another has it."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give it up, and the file."""
+        os.close(self._descriptor)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of ``path`` for the block."""
+    lock = FileLock(path)
+    try:
+        lock.take()
+        yield
+    finally:
+        lock.close()
 
 
 def read_text(path: Path) -> str | None:

@@ -5,7 +5,6 @@ serves is the business of `table`; how it is started, of `static`.
 """
 
 import asyncio
-import fcntl
 import hashlib
 import json
 import os
@@ -18,10 +17,20 @@ from typing import Any, Final
 
 import structlog
 
-from backends.routing.files import make_directory, read_text, write_atomically
+from backends.routing.files import (
+    FileLock,
+    make_directory,
+    read_text,
+    write_atomically,
+)
 from backends.routing.proc import ProcessId, find_pids, read_command, read_process
-from backends.routing.program import find_free_port, find_traefik, require_addresses
-from backends.routing.readiness import answers_ping, is_alive, wait_for_exit
+from backends.routing.program import (
+    find_free_port,
+    find_traefik,
+    format_complaints,
+    require_addresses,
+)
+from backends.routing.readiness import is_alive, serves_table, wait_for_exit
 from backends.routing.settings import RoutingSettings
 from backends.routing.static import build_static
 from gateway.aio.backoff import Backoff
@@ -56,7 +65,7 @@ class Running:
     static
         Its static configuration; the name holds a digest of the content.
     internal_port
-        Where it answers `/ping`, on loopback.
+        Where it answers us, on loopback.
     """
 
     process: ProcessId
@@ -233,36 +242,32 @@ class TraefikProcess:
 
     def _read_last_words(self) -> str:
         """Return the end of its output: why it did not come up."""
-        lines: list[str] = []
+        text = ""
         for name in ("traefik.log", "stderr.log"):
             with suppress(OSError):
-                text = (self._directory / name).read_bytes()[-_TAIL_BYTES:]
-                lines += text.decode(errors="replace").strip().splitlines()[-2:]
-        return " | ".join(lines) or "it said nothing"
+                tail = (self._directory / name).read_bytes()[-_TAIL_BYTES:]
+                text += tail.decode(errors="replace")
+        return format_complaints(text)
 
 
 @asynccontextmanager
 async def _hold_lock(path: Path) -> AsyncIterator[None]:
-    """Hold a lock among all processes that use ``path``; the kernel frees it."""
-    descriptor = await asyncio.to_thread(os.open, path, os.O_RDWR | os.O_CREAT, 0o600)
+    """Hold a lock among all gateways of this machine, without blocking the loop."""
+    lock = await asyncio.to_thread(FileLock, path)
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(_POLL_S)
+        while not lock.try_to_take():  # noqa: ASYNC110 - the kernel sets no event
+            await asyncio.sleep(_POLL_S)
         yield
     finally:
-        os.close(descriptor)
+        lock.close()
 
 
 async def _becomes_ready(running: Running, within_s: float) -> bool:
-    """Return whether `/ping` answers within the time, while the process lives."""
+    """Return whether it serves its table within the time, while it lives."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
     while loop.time() < deadline:
-        if await answers_ping(running.internal_port):
+        if await serves_table(running.internal_port):
             return True
         if not await is_alive(running.process):
             return False

@@ -3,6 +3,7 @@
 Blocking; called before a start.
 """
 
+import json
 import re
 import shutil
 import socket
@@ -20,6 +21,7 @@ from gateway.domain.errors import ConfigError
 _OLDEST: Final = (3, 7)
 _VERSION: Final = re.compile(r"^Version:\s+v?(\d+)\.(\d+)", re.MULTILINE)
 _VERSION_S: Final = 30.0
+_COMPLAINTS: Final = 2
 
 
 def find_traefik(configured: Path | None) -> Path:
@@ -77,6 +79,31 @@ def find_free_port(wanted: int | None) -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def format_complaints(output: str) -> str:
+    """Return the last errors in ``output``, a Traefik's log or anything else.
+
+    Examples
+    --------
+    >>> format_complaints('{"level":"error","error":"no file","message":"cannot read"}')
+    'cannot read: no file'
+    >>> format_complaints("panic: oh"), format_complaints('{"level":"warn"}')
+    ('panic: oh', 'it said nothing')
+    """
+    complaints = filter(None, map(_parse_complaint, output.strip().splitlines()))
+    return "; ".join(list(complaints)[-_COMPLAINTS:]) or "it said nothing"
+
+
+def _parse_complaint(line: str) -> str | None:
+    try:
+        entry = json.loads(line)
+        if entry["level"] not in {"error", "fatal", "panic"}:
+            return None
+        texts = (entry.get("message"), entry.get("error"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return line.strip()
+    return ": ".join(text for text in texts if text)
 
 
 def _search() -> Path | None:

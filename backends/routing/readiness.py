@@ -5,17 +5,23 @@ import os
 from typing import Final
 
 from backends.routing.proc import ProcessId, read_process
+from backends.routing.table import LOADED_PATH
 
-_PING_S: Final = 2.0
+_ANSWER_S: Final = 2.0
 _POLL_S: Final = 0.2
-_REQUEST: Final = b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+_REQUEST: Final = (
+    f"GET {LOADED_PATH} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+).encode()
 _ANSWER: Final = b"HTTP/1.1 200 "
 
 
-async def answers_ping(port: int) -> bool:
-    """Return whether `/ping` on loopback answers 200 within two seconds."""
+async def serves_table(port: int) -> bool:
+    """Return whether a Traefik on that loopback port has read its table.
+
+    Asks for a route that every table has; false after two seconds.
+    """
     try:
-        async with asyncio.timeout(_PING_S):
+        async with asyncio.timeout(_ANSWER_S):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
                 writer.write(_REQUEST)

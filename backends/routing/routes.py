@@ -12,6 +12,7 @@ import structlog
 from backends.database.routes import Route
 from backends.routing.files import (
     ensure_certificate,
+    locked,
     make_directory,
     read_text,
     write_atomically,
@@ -62,6 +63,7 @@ class TraefikRoutes:
         self._settings = settings
         self._clock = clock
         self._table_path = settings.directory / "routes.yml"
+        self._lock_path = settings.directory / "routes.lock"
         self._process = TraefikProcess(settings, self._refresh)
         self._publisher = Publisher[tuple[Route, ...]](self._write)
         self._supervisor = Supervisor()
@@ -104,6 +106,10 @@ class TraefikRoutes:
     async def stop(self) -> None:
         """Release everything and end the proxy too: for demos and tests."""
         await self.cleanup()
+        await self.end_proxy()
+
+    async def end_proxy(self) -> None:
+        """End the proxy, if it is ours to run."""
         if not self._settings.externally_managed:
             await self._process.stop()
 
@@ -134,7 +140,11 @@ class TraefikRoutes:
         )
 
     def _write(self, routes: tuple[Route, ...]) -> None:
-        """Write the table if the file differs; blocking."""
+        """Write the table; blocking."""
+        with locked(self._lock_path):
+            self._write_if_changed(routes)
+
+    def _write_if_changed(self, routes: tuple[Route, ...]) -> None:
         text = json.dumps(build_table(routes, self._table_settings()))
         if text != read_text(self._table_path):
             write_atomically(self._table_path, text)
@@ -142,12 +152,14 @@ class TraefikRoutes:
     def _refresh(self, internal_port: int | None) -> None:
         """Write the last table anew, as our settings now want it; blocking."""
         self._internal_port = internal_port
-        try:
-            routes = parse_routes(json.loads(read_text(self._table_path) or ""))
-        except ValueError:
-            routes = ()  # never written, or not by us
-        chosen, _ = select_routes(routes, self._find_reserved_ports())
-        self._write(chosen)
+        # A publish in between would be undone.
+        with locked(self._lock_path):
+            try:
+                routes = parse_routes(json.loads(read_text(self._table_path) or ""))
+            except ValueError:
+                routes = ()  # never written, or not by us
+            chosen, _ = select_routes(routes, self._find_reserved_ports())
+            self._write_if_changed(chosen)
 
     def _table_settings(self) -> TableSettings:
         settings = self._settings
@@ -193,9 +205,10 @@ class TraefikRoutes:
         return tuple(path.stat().st_mtime_ns for path in paths if path is not None)
 
     def _rewrite(self) -> None:
-        text = read_text(self._table_path)
-        if text is not None:
-            write_atomically(self._table_path, text)
+        with locked(self._lock_path):
+            text = read_text(self._table_path)
+            if text is not None:
+                write_atomically(self._table_path, text)
 
 
 async def _prove(host: str, port: int, cluster: str, ca_certificate: str) -> bool:

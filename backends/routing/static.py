@@ -50,6 +50,7 @@ def build_static(settings: RoutingSettings, internal_port: int) -> dict[str, Any
         "address": f"127.0.0.1:{internal_port}",
         # Traefik itself asks here, about the visitor that it saw outside.
         "forwardedHeaders": {"trustedIPs": ["127.0.0.1/32"]},
+        "http": {"aliasHeadersStrategy": "delete"},
     }
     directory = settings.directory
     return {

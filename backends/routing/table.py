@@ -22,6 +22,7 @@ from gateway.domain.names import SNI_PREFIX, format_sni, is_cluster_name
 PUBLIC: Final = "public"  # entry points, as the static configuration names them
 DASK: Final = "dask"
 INTERNAL: Final = "internal"
+LOADED_PATH: Final = "/loaded"
 
 # Explicit, because Traefik else ranks by the length of the rule: a cluster's
 # dashboard must never come before the API, nor the catch-all before a cluster.
@@ -233,6 +234,13 @@ def _build_api_routers(settings: TableSettings) -> dict[str, Any]:
             "service": "noop@internal",
         }
     if settings.internal_port is not None:
+        # Traefik answers before it has read its table, and `/ping` does not
+        # tell; this does.
+        routers["loaded"] = {
+            "entryPoints": [INTERNAL],
+            "rule": f"Path(`{LOADED_PATH}`)",
+            "service": "ping@internal",
+        }
         routers["login"] = {
             "entryPoints": [INTERNAL],
             "rule": f"Path(`{AUTH_PATH}`)",

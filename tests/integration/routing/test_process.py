@@ -260,6 +260,28 @@ async def test_one_that_does_not_come_up_tells_its_last_words(tmp_path: Path) ->
         await make_routes(tmp_path, binary=program).setup()
 
 
+async def test_it_counts_as_started_only_once_its_table_is_read(
+    tmp_path: Path,
+) -> None:
+    """Traefik answers 404 to everything before that."""
+    api = Upstream("api")
+    first = make_routes(tmp_path, gateway_urls=(api.url,))
+    await first.setup()
+    await first.publish([Route(f"c{n}", "127.0.0.1", 2, 3) for n in range(300)])
+    await first.stop()
+    async with running(api), traefik(tmp_path, gateway_urls=(api.url,)) as second:
+        assert await get_status(second, "/api/version") == 200
+
+
+async def test_a_table_that_it_cannot_read_is_a_failed_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backends.routing.process._READY_S", 3.0)
+    monkeypatch.setattr("backends.routing.table._API_PRIORITY", "no number")
+    with pytest.raises(BackendError, match=r"routes\.yml: .*no number"):
+        await make_routes(tmp_path).setup()
+
+
 async def test_all_problems_of_the_settings_come_at_once(tmp_path: Path) -> None:
     routes = make_routes(
         tmp_path, address="8000", prefix="no`slash", gateway_urls=("ftp://x/y",)

@@ -1,13 +1,21 @@
 """Files that are replaced in one step and readable by us alone."""
 
 import os
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from backends.routing.files import ensure_certificate, read_text, write_atomically
+from backends.routing.files import (
+    FileLock,
+    ensure_certificate,
+    locked,
+    read_text,
+    write_atomically,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -67,3 +75,17 @@ def test_the_default_certificate_is_made_once(tmp_path: Path) -> None:
     assert path.read_text() == first
     assert first.count("-----BEGIN") == 2
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lock_is_one_holders_among_threads_and_processes(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    other = FileLock(path)
+    with locked(path):
+        assert not other.try_to_take()
+        child = f"import fcntl; fcntl.flock(open({str(path)!r}), 2 | 4)"
+        refused = subprocess.run(
+            [sys.executable, "-c", child], capture_output=True, check=False
+        )
+        assert b"BlockingIOError" in refused.stderr
+    assert other.try_to_take()
+    other.close()
