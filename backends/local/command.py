@@ -1,7 +1,7 @@
 """What a job is started with: files, environment, command line. Touches nothing."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ MARKER: Final = "DASKFLEET_JOB"
 CA_FILE: Final = "ca.crt"
 CERTIFICATE_FILE: Final = "dask.crt"
 KEY_FILE: Final = "dask.pem"
+API_CA_FILE: Final = "api-ca.crt"
 TOKEN_FILE: Final = "api-token"  # noqa: S105 - the name of a file
 
 # Modules rather than scripts: distributed took `dask-scheduler` away in 2026.6,
@@ -27,14 +28,49 @@ _MODULES: Final = {
     Role.SCHEDULER: "distributed.cli.dask_scheduler",
     Role.WORKER: "distributed.cli.dask_worker",
 }
+
+_ENCRYPTION: Final = "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"
+_CA: Final = "DASK_DISTRIBUTED__COMM__TLS__CA_FILE"
+_TLS: Final = "DASK_DISTRIBUTED__COMM__TLS__{}__{}"
+_API_URL: Final = "DASK_GATEWAY_API_URL"
+_API_TOKEN: Final = "DASK_GATEWAY_API_TOKEN"  # noqa: S105 - the name of a variable
+_API_CA: Final = "DASK_GATEWAY_API_CA_FILE"
+_CLUSTER: Final = "DASK_GATEWAY_CLUSTER_NAME"
 # Dask reads a whole configuration from it.
 _INHERITED_CONFIG: Final = "DASK_INTERNAL_INHERIT_CONFIG"
 
 
-def build_files(spec: JobSpec) -> Mapping[str, str]:
+def _fold(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+_OURS: Final = frozenset(
+    _fold(name)
+    for name in (
+        MARKER,
+        _ENCRYPTION,
+        _CA,
+        *(_TLS.format(role.upper(), kind) for role in Role for kind in ("CERT", "KEY")),
+        _API_URL,
+        _API_TOKEN,
+        _API_CA,
+        _CLUSTER,
+        _INHERITED_CONFIG,
+    )
+)
+
+
+def build_files(spec: JobSpec, *, api_ca: str | None = None) -> Mapping[str, str]:
     """Return the credential files of a job, by name: what its role needs, no more.
 
     The token is the scheduler's alone; no job ever holds the CA's key.
+
+    Parameters
+    ----------
+    spec
+        What to start.
+    api_ca
+        Certificates that a scheduler trusts for the API, if not the machine's.
     """
     credentials = spec.credentials
     is_scheduler = spec.ref.role is Role.SCHEDULER
@@ -46,13 +82,16 @@ def build_files(spec: JobSpec) -> Mapping[str, str]:
     }
     if is_scheduler:
         files[TOKEN_FILE] = credentials.token
+        if api_ca is not None:
+            files[API_CA_FILE] = api_ca
     return files
 
 
 def build_environment(
     spec: JobSpec,
     *,
-    files: Path,
+    directory: Path,
+    files: Collection[str],
     job_id: str,
     inherited: Mapping[str, str],
     account: Account | None,
@@ -63,8 +102,10 @@ def build_environment(
     ----------
     spec
         What to start.
+    directory
+        Where its files are, with ``scratch`` beside them.
     files
-        Directory of `build_files`, with ``scratch`` in it.
+        Names of `build_files`.
     job_id
         Value of `MARKER`.
     inherited
@@ -77,26 +118,24 @@ def build_environment(
     The cluster's configuration may set anything but what secures it: see
     `find_ignored`.
     """
-    wiring = _build_wiring(spec, files)
-    ignored = set(find_ignored(spec, files))
+    wiring = _build_wiring(spec, directory, files)
+    ignored = set(find_ignored(spec))
     chosen = {k: v for k, v in spec.config.environment.items() if k not in ignored}
     person = {"USER": spec.owner}
     if account is not None:
         person = {"USER": account.name, "LOGNAME": account.name, "HOME": account.home}
-    scratch = {"DASK_TEMPORARY_DIRECTORY": str(files / "scratch")}
+    scratch = {"DASK_TEMPORARY_DIRECTORY": str(directory / "scratch")}
     return {**inherited, **scratch, **person, **chosen, **wiring, MARKER: job_id}
 
 
-def find_ignored(spec: JobSpec, files: Path) -> tuple[str, ...]:
+def find_ignored(spec: JobSpec) -> tuple[str, ...]:
     """Return the names that the configuration may not set and yet sets.
 
     Dask folds case and takes ``-`` for ``_`` in the names of its variables, so
     one setting has many spellings.
     """
-    ours = {_fold(name) for name in (*_build_wiring(spec, files), MARKER)}
-    ours |= {_fold(_INHERITED_CONFIG), _fold("DASK_GATEWAY_API_TOKEN")}
     names = spec.config.environment
-    return tuple(sorted(name for name in names if _fold(name) in ours))
+    return tuple(sorted(name for name in names if _fold(name) in _OURS))
 
 
 def build_command(spec: JobSpec, *, plugin: Path | None) -> tuple[str, ...]:
@@ -145,25 +184,25 @@ def _worker_arguments(spec: JobSpec) -> Iterable[str]:
     )
 
 
-def _build_wiring(spec: JobSpec, files: Path) -> dict[str, str]:
+def _build_wiring(
+    spec: JobSpec, directory: Path, files: Collection[str]
+) -> dict[str, str]:
     """Return what binds the job to its cluster and to nothing else."""
-    tls = f"DASK_DISTRIBUTED__COMM__TLS__{spec.ref.role.upper()}__"
+    role = spec.ref.role
     wiring = {
-        "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True",
-        "DASK_DISTRIBUTED__COMM__TLS__CA_FILE": str(files / CA_FILE),
-        f"{tls}CERT": str(files / CERTIFICATE_FILE),
-        f"{tls}KEY": str(files / KEY_FILE),
-        "DASK_GATEWAY_API_URL": spec.api_url,
-        "DASK_GATEWAY_CLUSTER_NAME": spec.ref.cluster,
+        _ENCRYPTION: "True",
+        _CA: str(directory / CA_FILE),
+        _TLS.format(role.upper(), "CERT"): str(directory / CERTIFICATE_FILE),
+        _TLS.format(role.upper(), "KEY"): str(directory / KEY_FILE),
+        _API_URL: spec.api_url,
+        _CLUSTER: spec.ref.cluster,
     }
-    if spec.ref.role is Role.SCHEDULER:
+    if role is Role.SCHEDULER:
         wiring |= {
-            "DASK_GATEWAY_API_TOKEN": str(files / TOKEN_FILE),
+            _API_TOKEN: str(directory / TOKEN_FILE),
             "DASKFLEET_ADAPTIVE_PERIOD": str(spec.config.adaptive_period_s),
             "DASKFLEET_DRAIN_TIMEOUT": str(spec.config.drain_timeout_s),
         }
+        if API_CA_FILE in files:
+            wiring[_API_CA] = str(directory / API_CA_FILE)
     return wiring
-
-
-def _fold(name: str) -> str:
-    return name.lower().replace("-", "_")

@@ -83,6 +83,9 @@ class LocalSettings:
     find_account
         Returns the account that a user's jobs run as, or raises `StartFailed`;
         ``None``: all run as the gateway's own user.
+    api_ca_file
+        PEM file that schedulers trust for the API, and nothing else; ``None``:
+        what the machine trusts.
     plugin
         File that every scheduler loads.
     """
@@ -92,6 +95,7 @@ class LocalSettings:
     patience: Patience = field(default_factory=Patience)
     log_limit_bytes: int = DEFAULT_LOG_LIMIT
     find_account: Callable[[str], Account] | None = None
+    api_ca_file: Path | None = None
     plugin: Path = PLUGIN
 
 
@@ -131,8 +135,7 @@ class ProcessLauncher(Launcher):
 
     @override
     async def stop(self, ref: JobRef) -> bool:
-        job = self._layout.locate(ref)
-        return await self._run(stop_job, job, self._settings.patience)
+        return await self._run(self._stop, ref)
 
     @override
     async def forget(self, cluster: str) -> None:
@@ -208,16 +211,23 @@ class ProcessLauncher(Launcher):
         job = self._layout.make(spec.ref)
         start_once(spec.ref, job, lambda: self._prepare(spec, job, account))
 
+    def _stop(self, ref: JobRef) -> bool:
+        # Made for a job that never was, too: it must not be started after this.
+        return stop_job(self._layout.make(ref), self._settings.patience)
+
     def _prepare(
         self, spec: JobSpec, job: JobDirectory, account: Account | None
     ) -> Mapping[str, Any]:
         """Write a job's files and return the shim's order."""
         settings = self._settings
-        plugin = None
+        plugin, api_ca = None, None
         if spec.ref.role is Role.SCHEDULER:
             plugin = self._layout.keep_plugin(spec.ref.cluster, settings.plugin)
-        fill(job, command.build_files(spec), account)
-        for name in command.find_ignored(spec, job.files):
+            if settings.api_ca_file is not None:
+                api_ca = settings.api_ca_file.read_text(encoding="ascii")
+        files = command.build_files(spec, api_ca=api_ca)
+        fill(job, files, account)
+        for name in command.find_ignored(spec):
             log.warning(
                 "environment variable of the configuration ignored",
                 cluster=spec.ref.cluster,
@@ -229,7 +239,8 @@ class ProcessLauncher(Launcher):
             command=command.build_command(spec, plugin=plugin),
             environment=command.build_environment(
                 spec,
-                files=job.files,
+                directory=job.files,
+                files=files,
                 job_id=str(job.path),
                 inherited={k: os.environ[k] for k in names if k in os.environ},
                 account=account,

@@ -68,8 +68,8 @@ def main(directory: str, lock_fd: int) -> None:
     if os.fork():
         os._exit(0)  # the starter has no child to wait for
     os.set_inheritable(lock_fd, False)  # noqa: FBT003 - positional only
-    os.chdir(directory)
     try:
+        os.chdir(directory)
         supervisor = Supervisor(job)
         failure = supervisor.start()
     except OSError as error:

@@ -20,7 +20,7 @@ from backends.local.views import describe_failure, is_final
 from gateway.domain.errors import Unavailable
 
 # Interpreter, fork and two small files take 30 ms; the rest is for slow disks.
-_SHIM_TIMEOUT_S: Final = 30.0
+_SHIM_TIMEOUT_S: Final = 20.0
 # As long as another process of ours may take to start the same job.
 _LOCK_TIMEOUT_S: Final = _SHIM_TIMEOUT_S + 5
 _LOCK_PERIOD_S: Final = 0.05

@@ -48,10 +48,9 @@ class Patience:
 def stop_job(job: JobDirectory, patience: Patience) -> bool:
     """Ask a job to end; return whether nothing of it is left.
 
-    Call it again and again: each call does what is due by then.
+    Call it again and again: each call does what is due by then. A job that was
+    never started, whose directory must exist, is closed: it never will be.
     """
-    if not job.path.exists():
-        return True
     started = read_record(job.started)
     if started is None:
         return _close_before_start(job)
@@ -60,6 +59,26 @@ def stop_job(job: JobDirectory, patience: Patience) -> bool:
     if job.exited.exists():  # the last thing that a shim writes
         return not is_running(Identity.parse(started["shim"]))
     return _stop_started(job, started, patience)
+
+
+def settle_lost(job: JobDirectory, started: Mapping[str, Any]) -> bool:
+    """See a job to its end whose command and shim are gone.
+
+    What the command left behind is killed, as the shim would have done; nobody
+    else would look for it. Returns whether nothing is left.
+    """
+    if job.exited.exists() or started["boot_id"] != read_boot_id():
+        return True
+    command, supervisor = (Identity.parse(started[part]) for part in ("child", "shim"))
+    members = find_members((command, supervisor), command, build_marker(job))
+    for member in members:
+        send_signal(member, signal.SIGKILL)
+    if members:
+        return False
+    if not job.exited.exists():
+        message = "its supervising process was killed too"
+        write_record(job.exited, {"exit_code": None, "message": message})
+    return True
 
 
 def build_marker(job: JobDirectory) -> str:

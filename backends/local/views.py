@@ -10,6 +10,7 @@ from backends.local.command import HOST
 from backends.local.layout import JobDirectory, read_record
 from backends.local.logs import read_tail
 from backends.local.processes import Identity, is_running, read_boot_id
+from backends.local.stopping import settle_lost
 
 TAIL_LINES: Final = 20
 # The tail is kept in the store and sent in an error: no line fills either.
@@ -19,7 +20,10 @@ _SUPERVISE: Final = "supervise"
 
 
 def view_job(job: JobDirectory) -> JobView:
-    """Return a job as it is now. Costs a few reads of small files."""
+    """Return a job as it is now. Costs a few reads of small files.
+
+    A job whose shim was killed is ended on the way: see `settle_lost`.
+    """
     ended = read_record(job.exited)
     started = read_record(job.started)
     if ended is None:
@@ -32,7 +36,10 @@ def view_job(job: JobDirectory) -> JobView:
                 host=HOST,
                 pids=frozenset({started["child"]["pid"]}),
             )
-        # The shim may have written it since, as the last thing it did.
+        if not settle_lost(job, started):
+            return JobView(
+                JobState.RUNNING, started_ms=started["started_ms"], host=HOST
+            )
         ended = read_record(job.exited) or {}
     return JobView(
         JobState.ENDED,

@@ -302,3 +302,17 @@ async def test_a_full_disk_costs_lines_but_neither_the_job_nor_its_status(
     ended = await wait_until_ended(launcher)
     assert ended.exit_code == 3
     assert "x" * 80 in ended.log_tail
+
+
+async def test_what_is_left_when_command_and_supervisor_were_killed_is_found(
+    launcher, tmp_path
+):
+    """W15: it left the session and lost its parents; its environment tells."""
+    await launcher.start(a_job(*python(STUBBORN)))
+    await wait_for_lines(launcher, 3)
+
+    for part in ("shim", "child"):
+        os.kill(records(tmp_path)[part]["pid"], signal.SIGKILL)
+
+    await wait_until_ended(launcher)
+    assert find_marked(tmp_path) == []

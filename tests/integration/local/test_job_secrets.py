@@ -16,6 +16,8 @@ from tests.support.jobs import (
     WORKER,
     a_job,
     credentials_of,
+    end,
+    make_launcher,
     python,
     view,
 )
@@ -147,10 +149,10 @@ async def test_directories_are_closed_and_files_are_private(launcher, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-async def test_another_user_of_the_machine_can_read_nothing(launcher, tmp_path):
-    """The test's own folder is opened, so that only ours can refuse."""
-    for parent in (tmp_path, *list(tmp_path.parents)[:2]):
-        parent.chmod(0o755)
+async def test_another_user_of_the_machine_can_read_nothing(opened):
+    """The test's own folder is open, so that only ours can refuse."""
+    launcher = make_launcher(opened)
+    await launcher.setup()
     await launcher.start(a_job(*SLEEP))
 
     look = (
@@ -160,7 +162,7 @@ async def test_another_user_of_the_machine_can_read_nothing(launcher, tmp_path):
         "    except PermissionError: print('refused')\n"
         "    else: print('read', path)\n"
     )
-    files = [str(p) for p in (tmp_path / "clusters").rglob("*") if p.is_file()]
+    files = [str(p) for p in (opened / "clusters").rglob("*") if p.is_file()]
     seen = await asyncio.to_thread(
         subprocess.run,
         ["/usr/bin/python3", "-I", "-c", look, *files],
@@ -173,5 +175,7 @@ async def test_another_user_of_the_machine_can_read_nothing(launcher, tmp_path):
         timeout=60,
     )
 
+    await end(launcher, SCHEDULER)
+    await launcher.cleanup()
     assert len(files) >= 6
     assert seen.stdout.split() == ["refused"] * len(files)

@@ -43,14 +43,6 @@ def sh(script: str) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def opened(tmp_path) -> Path:
-    """Return a folder that others can pass through to."""
-    for parent in (tmp_path, *list(tmp_path.parents)[:2]):
-        parent.chmod(0o711)
-    return tmp_path
-
-
-@pytest.fixture
 async def launcher(opened):
     launcher = make_launcher(opened, find_account=ACCOUNTS.__getitem__)
     await launcher.setup()
@@ -202,6 +194,7 @@ async def test_w32_a_supervisor_that_cannot_drop_its_groups_runs_nothing(opened)
         check=True,
     )
 
+    assert finished.stdout, finished.stderr.decode()
     assert json.loads(finished.stdout)["failure"] == {"stage": "user", "errno": 1}
     exited = await eventually((opened / "exit.json").exists)
     assert exited
