@@ -49,6 +49,8 @@ class Backend(Section):
         help="""
         What users may choose for a cluster: an `Options` object, or a function or
         coroutine function that takes the user and returns one.
+
+        By default nothing.
         """,
     ).tag(config=True)
 

@@ -2,14 +2,34 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from traitlets import TraitType, Undefined
+from traitlets import (
+    Bool,
+    Dict,
+    Enum,
+    Integer,
+    List,
+    Set,
+    TraitType,
+    Undefined,
+    Unicode,
+    Union,
+)
 from traitlets.config import Configurable
 
 from gateway.config.peer import MissingPeerName, load_name
+from gateway.config.policy import UserPolicy
+from gateway.config.traits import (
+    Address,
+    Command,
+    LogLevel,
+    MemoryLimit,
+    Seconds,
+    Type,
+)
 
 # In the order of documents: module below the peer's package and class there.
 _PEER_CLASSES: Final = (
@@ -24,6 +44,22 @@ _PEER_CLASSES: Final = (
     ("backends.base", "ClusterConfig"),
     ("backends.local", "LocalClusterConfig"),
 )
+# For people; the first that fits. Others say it themselves.
+_TYPES: Final[Mapping[type, str]] = {
+    Union: "an `Options`, or a function",
+    Type: "a class, or a text that names one",
+    Command: "a list of texts, or one text",
+    List: "a list",
+    Set: "a set",
+    Dict: "a mapping",
+    Bool: "True or False",
+    MemoryLimit: "an amount of memory",
+    Integer: "a whole number",
+    Seconds: "a number of seconds, at least 0",
+    LogLevel: "a level",
+    Address: "an address",
+    Unicode: "a text",
+}
 _NOT_DOCUMENTED: Final = frozenset({"log", "parent", "config"})
 
 
@@ -62,8 +98,6 @@ class SectionDocument:
 
 def find_documented_classes() -> list[type[Configurable]]:
     """Return all configurable classes whose extras are installed."""
-    from gateway.config.policy import UserPolicy  # noqa: PLC0415 - beside the classes that are loaded by name
-
     found: list[type[Configurable]] = []
     for module, name in _PEER_CLASSES:
         try:
@@ -111,17 +145,21 @@ def _describe_settings(cls: type[Configurable], section: str) -> Iterator[Settin
 
 
 def _clean(text: str) -> str:
-    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(text))
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(text).strip())
     return "\n\n".join(" ".join(p.split()) for p in paragraphs)
 
 
 def _format_default(trait: TraitType[Any, Any]) -> str:
-    if "By default" in trait.help:
-        return ""
     value = trait.default()
-    return "" if value is Undefined else repr(value)
+    # The value then is a stand-in for what the help says.
+    is_told = "By default" in trait.help and not isinstance(value, bool)
+    return "" if is_told or value is Undefined else repr(value)
 
 
 def _format_type(trait: TraitType[Any, Any]) -> str:
-    text = getattr(trait, "info_text", "") or type(trait).__name__
-    return f"{text}, or None" if trait.allow_none else str(text)
+    if isinstance(trait, Enum):
+        text = "one of " + ", ".join(repr(value) for value in trait.values or ())
+    else:
+        texts = (text for cls, text in _TYPES.items() if isinstance(trait, cls))
+        text = next(texts, trait.info_text)
+    return f"{text}, or None" if trait.allow_none else text

@@ -130,6 +130,12 @@ class Proxy(Section):
         """,
     ).tag(config=True)
 
+    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - any trait's value
+        super().__init__(**kwargs)
+        if self.tcp_address == self.address:
+            # The peer's default, which some files write out: one port for both.
+            self.tcp_address = ""
+
     @default("gateway_url")
     def _default_gateway_url(self) -> str:
         return str(getattr(self.parent, "gateway_url", ""))

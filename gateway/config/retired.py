@@ -31,6 +31,9 @@ RETIRED: Final[Mapping[tuple[str, str], str]] = {
     ("Proxy", "proxy_status_period"): "the proxy is watched all the time",
     ("UserLimits", "*"): "the peer dropped it too; see UserPolicy",
     ("ClusterLimits", "*"): "see ClusterConfig.cluster_max_workers and its like",
+    ("InProcessBackend", "*"): "use UnsafeLocalBackend",
+    ("YarnBackend", "*"): "dask-gateway dropped YARN",
+    ("YarnClusterConfig", "*"): "dask-gateway dropped YARN",
     ("ProxyApp", "*"): _COMMAND_LINE,
     ("GenerateConfig", "*"): _COMMAND_LINE,
 }

@@ -103,8 +103,8 @@ def test_settings_that_mean_nothing_here_are_accepted_with_the_reason(check) -> 
             "file and keeps no events"
         ),
         (
-            "warning: config.py:3: Backend.scheduler_api_retries: has no effect: nothing "
-            "is ever sent to a scheduler"
+            "warning: config.py:3: Backend.scheduler_api_retries: has no effect: "
+            "nothing is ever sent to a scheduler"
         ),
     ]
 
@@ -175,8 +175,8 @@ def test_a_class_that_cannot_be_imported_is_named(check) -> None:
 
     assert found == [
         (
-            "error: config.py:1: DaskGateway.backend_class: the class 'no.such.Backend' "
-            "cannot be imported: No module named 'no'"
+            "error: config.py:1: DaskGateway.backend_class: the class "
+            "'no.such.Backend' cannot be imported: No module named 'no'"
         )
     ]
 
@@ -193,8 +193,8 @@ def test_what_does_not_fit_together_is_told(check) -> None:
     ) == [
         "error: Proxy.tls_cert and Proxy.tls_key need each other: set both, or none",
         (
-            "error: ClusterConfig: Scheduler memory request of 2.00 GiB exceeds cluster "
-            "memory limit of 1.00 GiB"
+            "error: ClusterConfig: Scheduler memory request of 2.00 GiB exceeds "
+            "cluster memory limit of 1.00 GiB"
         ),
     ]
 

@@ -94,6 +94,11 @@ def test_the_prefix_of_the_proxy_starts_with_a_slash_and_ends_without() -> None:
         Proxy(prefix="services")
 
 
+def test_the_same_address_written_twice_is_one_port() -> None:
+    assert Proxy(address=":80", tcp_address=":80").tcp_address == ""
+    assert Proxy(address=":80", tcp_address=":8786").tcp_address == ":8786"
+
+
 def test_the_data_directory_is_absolute_and_of_the_user(monkeypatch) -> None:
     monkeypatch.setenv("HOME", "/home/alice")
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
