@@ -7,7 +7,7 @@ text, as `hash_password` makes it. ``#`` begins a comment line.
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -34,7 +34,7 @@ class Account:
     """One line of a password file."""
 
     user: User
-    password_hash: str
+    password_hash: str = field(repr=False)
 
 
 def hash_password(password: str) -> str:

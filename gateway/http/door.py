@@ -11,7 +11,8 @@ from gateway.domain.sync import MAX_WAIT_S, SyncReply, SyncReport
 from gateway.http.access import get_name
 from gateway.http.bodies import parse_body
 from gateway.http.replies import json_response
-from gateway.http.schemas import ErrorReply, HeartbeatRequest, SyncRequest
+from gateway.http.reports import HeartbeatRequest, SyncRequest
+from gateway.http.schemas import ErrorReply
 from gateway.http.services import get_backend
 from gateway.http.waits import HELD
 

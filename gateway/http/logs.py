@@ -1,7 +1,7 @@
 """Log lines of a cluster's processes, as text, as they come if asked."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import cast
 
@@ -53,12 +53,18 @@ async def _copy(
                 held.watch(scope)
                 if query.follow:
                     await response.prepare(request)
-                async for line in lines:
-                    if not response.prepared:
-                        await response.prepare(request)
-                    await response.write(line.encode("utf-8", "replace") + b"\n")
+                await _write(request, response, lines)
         except TimeoutError:
             if not scope.expired():
                 raise
         finally:
             held.forget(scope)
+
+
+async def _write(
+    request: web.Request, response: web.StreamResponse, lines: AsyncIterator[str]
+) -> None:
+    async for line in lines:
+        if not response.prepared:
+            await response.prepare(request)
+        await response.write(line.encode("utf-8", "replace") + b"\n")

@@ -16,6 +16,7 @@ from gateway.http import (
     logs,
     me,
     metrics,
+    reports,
     schemas,
     sizes,
 )
@@ -172,7 +173,7 @@ ROUTES: Final = (
         Access.CLUSTER,
         {200: SyncReply},
         errors=(404,),
-        body=schemas.SyncRequest,
+        body=reports.SyncRequest,
     ),
     Route(
         "POST",
@@ -180,7 +181,7 @@ ROUTES: Final = (
         door.beat_cluster,
         Access.CLUSTER,
         {200: None},
-        body=schemas.HeartbeatRequest,
+        body=reports.HeartbeatRequest,
     ),
     Route(
         "GET",

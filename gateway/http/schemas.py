@@ -1,4 +1,4 @@
-"""What goes over the wire, as types. Pure.
+"""What goes over the wire between users and the API, as types. Pure.
 
 Field names are the wire's. The OpenAPI document is made of these.
 """
@@ -6,22 +6,15 @@ Field names are the wire's. The OpenAPI document is made of these.
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from typing_extensions import override
 
 from gateway.domain.cluster import EventType, PublicStatus, WorkerState
 from gateway.domain.names import MAX_CLUSTER_NAME
-from gateway.domain.sync import MAX_WAIT_S
 
 # What the stores keep: more is a mistake, and would be an error much later.
 MAX_COUNT = 2**31 - 1
-_MAX_GENERATION = 2**62
-_MAX_SECONDS = 1e9
 
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
-Generation = Annotated[int, Meta(ge=0, le=_MAX_GENERATION)]
-Seconds = Annotated[float, Meta(ge=0, le=_MAX_SECONDS)]
-Port = Annotated[int, Meta(ge=1, le=65535)]
-WorkerName = Annotated[str, Meta(max_length=253)]
-Text = Annotated[str, Meta(max_length=1000)]
 TimeMs = Annotated[int, Meta(description="Milliseconds since the epoch, UTC.")]
 
 
@@ -55,10 +48,7 @@ class ClusterRecord(Struct):
     """One cluster. The stock client refuses any further key."""
 
     name: Annotated[str, Meta(max_length=MAX_CLUSTER_NAME)]
-    dashboard_route: Annotated[
-        str | None,
-        Meta(description="Opens in a browser without a password, for some hours."),
-    ]
+    dashboard_route: Annotated[str | None, Meta(description="Opens in a browser.")]
     status: PublicStatus
     start_time: TimeMs
     stop_time: TimeMs | None
@@ -67,6 +57,10 @@ class ClusterRecord(Struct):
         str | None, Meta(description="PEM: the client's certificate, then its CA.")
     ] = None
     tls_key: Annotated[str | None, Meta(description="PEM, unencrypted.")] = None
+
+    @override
+    def __repr__(self) -> str:
+        return f"ClusterRecord({self.name!r}, {self.status!r})"
 
 
 class CreateRequest(Struct):
@@ -159,44 +153,3 @@ class MeReply(Struct):
     groups: list[str]
     admin: bool
     usage: list[ShareRecord]
-
-
-class PortsRecord(Struct):
-    """Where a scheduler listens."""
-
-    scheduler: Port
-    dashboard: Port | None = None
-
-
-class SyncRequest(Struct):
-    """A scheduler's report; unknown keys are from another version, and ignored."""
-
-    protocol: Annotated[int, Meta(ge=1, le=MAX_COUNT)]
-    seen: Generation = 0
-    wait_s: Annotated[
-        float, Meta(ge=0, le=_MAX_SECONDS, description=f"Cut to {MAX_WAIT_S:g}.")
-    ] = 0.0
-    adaptive_id: Text | None = None
-    target: Count | None = None
-    workers: tuple[WorkerName, ...] = ()
-    outsiders: Count = 0
-    draining: tuple[WorkerName, ...] = ()
-    held: dict[WorkerName, Text] = {}
-    clients: Count = 0
-    no_client_s: Seconds = 0.0
-    unfinished: Generation = 0
-    idle_s: Seconds = 0.0
-    ports: PortsRecord | None = None
-    versions: dict[Text, Text] = {}
-
-
-class HeartbeatRequest(Struct):
-    """What the stock preload reports. Nothing is made of it."""
-
-    count: int
-    active_workers: list[str]
-    closing_workers: list[str]
-    closed_workers: list[str]
-    scheduler_address: str = ""
-    dashboard_address: str = ""
-    api_address: str = ""

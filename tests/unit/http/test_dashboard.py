@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.names import is_cluster_name
-from gateway.http.dashboard import parse_target
 from gateway.http.links import COOKIE_MAX_AGE_S
+from gateway.http.targets import parse_target
 from tests.support.api import running_api
 from tests.support.builders import a_cluster, basic
 

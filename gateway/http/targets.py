@@ -1,0 +1,65 @@
+"""Read which dashboard a path is about. Pure."""
+
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from gateway.domain.names import is_cluster_name
+
+# `login/<token>/status` below the cluster's path.
+_LOGIN_PARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which dashboard a path is about.
+
+    Parameters
+    ----------
+    cluster
+        A name that a cluster can have.
+    token
+        Of a link, if the path is one.
+    """
+
+    cluster: str
+    token: str | None = field(default=None, repr=False)
+
+
+def parse_target(uri: str, prefix: str) -> Target | None:
+    """Return what ``uri`` is about, ``None`` if it is no dashboard's path.
+
+    The path is read as it is written: an escaped name is no name, and nothing
+    that another program might read as a way up is let through.
+
+    Parameters
+    ----------
+    uri
+        Path and query as the browser sent them.
+    prefix
+        What all public paths start with.
+
+    Examples
+    --------
+    >>> parse_target("/dask/clusters/c1/status?x=1", "/dask")
+    Target(cluster='c1')
+    >>> parse_target("/clusters/c1/login/abc/status", "").token
+    'abc'
+    >>> parse_target("/clusters/c1/../c2/status", "") is None
+    True
+    """
+    try:
+        path = urlsplit(f"http://host{uri}").path if uri.startswith("/") else ""
+    except ValueError:
+        return None
+    head = f"{prefix}/clusters/"
+    if not path.startswith(head) or "//" in path:
+        return None
+    decoded = unquote(path).replace("\\", "/")
+    if {".", ".."} & set(decoded.split("/")):
+        return None
+    cluster, _, rest = path.removeprefix(head).partition("/")
+    if not is_cluster_name(cluster):
+        return None
+    parts = rest.split("/")
+    is_link = parts[0] == "login" and len(parts) == _LOGIN_PARTS
+    return Target(cluster, parts[1] if is_link else None)
