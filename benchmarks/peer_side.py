@@ -76,7 +76,6 @@ class Peer:
             f"""
 c.DaskGateway.backend_class = "benchmarks.peer_backend.{backend}"
 c.DaskGateway.address = "127.0.0.1:{private}"
-c.DaskGateway.log_level = "WARN"
 c.Proxy.address = "127.0.0.1:{public}"
 c.SimpleAuthenticator.password = {PASSWORD!r}
 c.{backend}.db_url = "sqlite:///{database}"
