@@ -132,8 +132,13 @@ class Stack:
         return [p for p in psutil.process_iter() if self._is_ours(p)]
 
     def jobs(self) -> list[psutil.Process]:
-        """Return all Dask processes of this stack."""
-        return [p for p in self.processes() if "dask" in " ".join(_cmdline(p)[1:])]
+        """Return all processes of clusters: schedulers, workers, supervisors."""
+        gateway = self.process.pid if self.process else None
+        return [
+            p
+            for p in self.processes()
+            if p.pid != gateway and "traefik" not in _name(p)
+        ]
 
     def tail(self, lines: int = 60) -> str:
         """Return the last lines of the gateway's log."""
