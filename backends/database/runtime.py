@@ -14,8 +14,9 @@ import structlog
 from sqlalchemy.engine import URL
 
 from backends.database.changes import ChangeFeed
-from backends.database.engine import Database
+from backends.database.engine import Database, database_file
 from backends.database.executor import Executor
+from backends.database.freshness import CommitStamp
 from backends.database.keyring import Keyring
 from backends.database.launcher import JobRef, JobView, Launcher
 from backends.database.leases import Lease
@@ -88,6 +89,7 @@ class Runtime:
         self.database = Database(
             settings.url, timeout_s=settings.timeout_s, echo=settings.echo
         )
+        self.stamp = CommitStamp(database_file(settings.url))
         self.keyring = Keyring(self.database, Vault(settings.keys), clock)
         self.store = Store(self.database, server=self.server, announce=self._announce)
         self.lease = Lease(
@@ -118,6 +120,7 @@ class Runtime:
         """
         await migrate(self.database)
         await self.keyring.check_keys()
+        await self.stamp.open()
         return self
 
     async def start(self) -> None:
@@ -152,6 +155,7 @@ class Runtime:
 
     async def close(self) -> None:
         """Close all connections."""
+        self.stamp.close()
         await self.database.close()
 
     def _make_reconciler(self, routes: Routes) -> Reconciler:
