@@ -11,7 +11,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.support import blocking, secrets, skips, strays
+from tests.support import blocking, logs, secrets, skips, strays
 
 IS_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
@@ -43,6 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if IS_CI:
         config.pluginmanager.register(skips.SkipsAreFailures(), "skips-are-failures")
+
+
+def pytest_runtest_setup() -> None:
+    logs.configure()
 
 
 def pytest_collection_modifyitems(

@@ -16,6 +16,8 @@ SECRET = re.compile(r"(^|_)(key|keys|token|tokens|password|secret|secrets)($|_)"
 # Fields whose name sounds like a secret and is none, and why.
 EXCEPTIONS = {
     "gateway.domain.policy.Share.key": "whose usage is summed: user:alice",
+    "backends.routing.settings.RoutingSettings.tls_key": "the path of a file",
+    "backends.routing.table.TableSettings.key": "the path of a file",
 }
 
 
