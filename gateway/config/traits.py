@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable as CallableABC
 from typing import Any, Final
 
-from traitlets import Float, Integer, List, TraitError, TraitType, Unicode
+from traitlets import Callable, Float, Integer, List, TraitError, Unicode
 from traitlets import Type as _Type
 from typing_extensions import override
 
@@ -116,18 +116,6 @@ def parse_address(text: str) -> tuple[str, int]:
     if "/" in bare or any(c.isspace() for c in bare):
         raise TraitError(f"must be host:port and no URL, got {text!r:.100}")
     return bare, int(port)
-
-
-class Callable(TraitType):  # type: ignore[type-arg]  # a class with parameters in stubs only
-    """Anything that can be called."""
-
-    info_text = "a callable"
-
-    def validate(self, obj: Any, value: Any) -> Any:  # noqa: ANN401 - traitlets' signature
-        """Return ``value`` if it can be called."""
-        if callable(value):
-            return value
-        return self.error(obj, value)
 
 
 class Type(_Type):  # type: ignore[type-arg]  # a class with parameters in stubs only

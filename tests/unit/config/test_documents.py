@@ -1,4 +1,4 @@
-"""Every setting is documented, and what is generated is what is committed."""
+"""Every setting is documented; what is generated from that can be used."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,6 @@ from gateway.config.catalogue import describe_sections, find_documented_classes
 from gateway.config.check import check_file
 from gateway.config.documents import format_config_file, format_reference
 from gateway.config.dropin import peer_names
-from gateway.config.reference import PATH
 
 ROOT = Path(__file__).parents[3]
 SECTIONS = describe_sections()
@@ -46,14 +45,6 @@ def test_no_setting_of_a_class_is_left_out() -> None:
         sections = {base.__name__ for base in cls.__mro__}
         for name in cls.class_traits(config=True):
             assert any((section, name) in described for section in sections), name
-
-
-def test_the_reference_is_up_to_date() -> None:
-    committed = (ROOT / PATH).read_text("utf-8")
-
-    assert committed == format_reference(SECTIONS), (
-        "run `python -m gateway.config.reference`"
-    )
 
 
 def test_the_reference_shows_nothing_of_the_machine_it_was_made_on() -> None:

@@ -99,12 +99,12 @@ def test_the_same_address_written_twice_is_one_port() -> None:
     assert Proxy(address=":80", tcp_address=":8786").tcp_address == ":8786"
 
 
-def test_the_data_directory_is_absolute_and_of_the_user(monkeypatch) -> None:
-    monkeypatch.setenv("HOME", "/home/alice")
+def test_the_data_directory_is_absolute_and_of_the_user(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
 
-    assert DaskGateway().data_directory == "/home/alice/.local/share/daskfleet"
-    assert DaskGateway(data_directory="~/x").data_directory == "/home/alice/x"
+    assert DaskGateway().data_directory == str(tmp_path / ".local/share/daskfleet")
+    assert DaskGateway(data_directory="~/x").data_directory == str(tmp_path / "x")
     monkeypatch.setenv("XDG_DATA_HOME", "/srv/data")
     assert DaskGateway().data_directory == "/srv/data/daskfleet"
 
