@@ -106,18 +106,19 @@ async def end(launcher: Launcher, *refs: JobRef) -> None:
         await eventually(lambda ref=ref: launcher.stop(ref), within=60)
 
 
-async def run_script(script: str, *arguments: object, want_status: int = 0) -> None:
-    """Run ``script`` in another process of ours and wait for its end."""
+async def run_script(script: str, *arguments: object, want_status: int = 0) -> str:
+    """Run ``script`` in another process of ours; return what it printed."""
     finished = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
         cwd=Path(__file__).parents[2],
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
-        timeout=60,
+        timeout=90,
         check=False,
     )
     assert finished.returncode == want_status, finished.stderr
+    return finished.stdout
 
 
 def find_marked(directory: Path) -> list[int]:

@@ -32,8 +32,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 # No such accounts need to exist: the kernel knows numbers.
-ALICE = Account("alice", uid=54321, gid=54322, groups=(54322, 54323), home="/home/a")
-BOB = Account("bob", uid=54331, gid=54332, groups=(54332,), home="/home/b")
+ALICE = Account("alice", uid=54321, gid=54322, groups=(54322, 54323), home="/homes/a")
+BOB = Account("bob", uid=54331, gid=54332, groups=(54332,), home="/homes/b")
 ACCOUNTS = {"alice": ALICE, "bob": BOB}
 
 
@@ -77,7 +77,7 @@ async def test_a_job_has_all_of_its_owners_identity_and_nothing_of_roots(launche
     ended = await wait_until_ended(launcher)
     assert ended.log_tail[:3] == ("54321", "54322", "54322 54323")
     assert ended.log_tail[3].endswith("/clusters/c1/scheduler/files/scratch")
-    assert ended.log_tail[4:] == ("alice /home/a", "out")
+    assert ended.log_tail[4:] == ("alice /homes/a", "out")
 
 
 async def test_w32_nothing_is_given_away_but_the_jobs_own_files(launcher, opened):
