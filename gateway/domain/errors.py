@@ -32,6 +32,7 @@ class InvalidRequest(UserError):
     def __init__(self, field: str, text: str) -> None:
         super().__init__(f"{field}: {text}" if field else text)
         self.field = field
+        self.text = text
 
 
 class RefusedOptions(UserError):

@@ -69,7 +69,9 @@ async def test_a_refusal_names_the_field(api):
         "/api/v1/clusters/c1/scale", user="alice", json={"count": "x"}
     )
 
-    assert answer.json["error"] == "count: Expected `int`, got `str`"
+    assert answer.json["error"] == (
+        "count: Scale expects a non-negative integer: Expected `int`, got `str`"
+    )
 
 
 @pytest.mark.parametrize(
