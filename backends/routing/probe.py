@@ -87,10 +87,10 @@ async def _handshake(
                 return True
             writer.write(flight)
             await writer.drain()
-            data = await reader.read(_CHUNK)
-            if not data:
+            received = await reader.read(_CHUNK)
+            if not received:
                 return False
-            incoming.write(data)
+            incoming.write(received)
         else:
             return True
 
