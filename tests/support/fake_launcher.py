@@ -178,7 +178,7 @@ class FakeLauncher:
     ) -> AsyncIterator[str]:
         del follow
         job = self.platform.jobs.get(ref)
-        for line in [] if job is None else job.lines[-tail:]:
+        for line in [] if job is None or not tail else job.lines[-tail:]:
             yield line
 
     async def find_jobs(self) -> Sequence[JobRef]:

@@ -26,6 +26,8 @@ from tests.support.jobs import (
     wait_until_ended,
 )
 
+pytestmark = pytest.mark.integration
+
 # A process that takes no hint, with a child, and one that left the session.
 STUBBORN = """
 import os, signal, sys, time

@@ -17,6 +17,8 @@ from tests.support.jobs import (
     wait_until_ended,
 )
 
+pytestmark = pytest.mark.integration
+
 LIMIT = 262144
 
 

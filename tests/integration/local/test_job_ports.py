@@ -9,6 +9,8 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.jobs import SCHEDULER, WORKER, a_job, python, wait_until_ended
 
+pytestmark = pytest.mark.integration
+
 LISTEN = """
 import socket, sys, time
 listener = socket.create_server(("{host}", 0), family=socket.{family})

@@ -22,6 +22,8 @@ from tests.support.jobs import (
     view,
 )
 
+pytestmark = pytest.mark.integration
+
 SLEEP = python("import time; time.sleep(99)")
 
 

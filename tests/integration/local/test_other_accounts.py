@@ -27,9 +27,10 @@ from tests.support.jobs import (
     wait_until_ended,
 )
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root can become somebody else"
-)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else"),
+]
 
 # No such accounts need to exist: the kernel knows numbers.
 ALICE = Account("alice", uid=54321, gid=54322, groups=(54322, 54323), home="/homes/a")

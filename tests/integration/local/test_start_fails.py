@@ -15,6 +15,8 @@ from tests.support.jobs import (
     view,
 )
 
+pytestmark = pytest.mark.integration
+
 
 async def test_a_missing_command_names_itself_its_path_and_the_setting(launcher):
     job = a_job("no-such-dask", environment={"PATH": "/nowhere"})

@@ -18,6 +18,8 @@ from tests.support.jobs import (
     wait_until_ended,
 )
 
+pytestmark = pytest.mark.integration
+
 
 def a_leaving_trace(tmp_path):
     """Return a job that adds a line to ``tmp_path/traces`` each time it runs."""
