@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -97,7 +97,7 @@ def _prepare_files(application: DaskGateway) -> tuple[bytes, ...]:
 
 
 async def _serve(application: DaskGateway, keys: Sequence[bytes]) -> int:
-    stop = _watch_signals()
+    stop = _Stop()
     listener = _bind(application)
     runner = web.AppRunner(
         _build(application, keys),
@@ -106,8 +106,9 @@ async def _serve(application: DaskGateway, keys: Sequence[bytes]) -> int:
         shutdown_timeout=application.shutdown_grace,
     )
     try:
-        await runner.setup()
-        await web.SockSite(runner, listener, backlog=_BACKLOG).start()
+        if await stop.interrupts(_start(runner, listener)):
+            _log.info("gateway told to stop before it had started")
+            return 0
         _log.info(
             "gateway started",
             api=application.gateway_url,
@@ -121,6 +122,11 @@ async def _serve(application: DaskGateway, keys: Sequence[bytes]) -> int:
         listener.close()
     _log.info("gateway stopped")
     return 0
+
+
+async def _start(runner: web.AppRunner, listener: socket.socket) -> None:
+    await runner.setup()
+    await web.SockSite(runner, listener, backlog=_BACKLOG).start()
 
 
 def _build(application: DaskGateway, keys: Sequence[bytes]) -> web.Application:
@@ -167,9 +173,34 @@ def _bind(application: DaskGateway) -> socket.socket:
     return listener
 
 
-def _watch_signals() -> asyncio.Event:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    return stop
+class _Stop:
+    """SIGTERM or SIGINT, which also end what has not yet started."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self._starting: asyncio.Timeout | None = None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ask)
+
+    async def wait(self) -> None:
+        """Return once a signal has come."""
+        await self._asked.wait()
+
+    async def interrupts(self, starting: Awaitable[None]) -> bool:
+        """Await ``starting``, and return whether a signal cut it short."""
+        try:
+            async with asyncio.timeout(None) as self._starting:
+                await starting
+        except TimeoutError:
+            if not self._asked.is_set():
+                raise
+            return True
+        finally:
+            self._starting = None
+        return False
+
+    def _ask(self) -> None:
+        self._asked.set()
+        if self._starting is not None:
+            self._starting.reschedule(asyncio.get_running_loop().time())

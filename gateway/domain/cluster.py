@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from typing_extensions import override
+
 from gateway.domain.credentials import KeyPair
 
 
@@ -31,6 +33,14 @@ class PublicStatus(StrEnum):
     STOPPED = "STOPPED"
     FAILED = "FAILED"
 
+    @classmethod
+    def from_name(cls, name: str) -> "PublicStatus":
+        """Return the status that ``name`` spells, in any case (peer's name)."""
+        try:
+            return cls(name.upper())
+        except ValueError:
+            raise ValueError(f"{name!r} is not a valid ClusterStatus") from None
+
     @property
     def is_active(self) -> bool:
         """True for what a list shows without a ``status`` argument."""
@@ -40,6 +50,27 @@ class PublicStatus(StrEnum):
     def is_terminal(self) -> bool:
         """True if the cluster will never run again."""
         return self in (PublicStatus.STOPPED, PublicStatus.FAILED)
+
+    # Sites compare statuses, which are numbers in the peer, by their order.
+    @override
+    def __lt__(self, other: str) -> bool:
+        return _order(self) < _order(other)
+
+    @override
+    def __le__(self, other: str) -> bool:
+        return _order(self) <= _order(other)
+
+    @override
+    def __gt__(self, other: str) -> bool:
+        return _order(self) > _order(other)
+
+    @override
+    def __ge__(self, other: str) -> bool:
+        return _order(self) >= _order(other)
+
+
+def _order(status: str) -> int:
+    return list(PublicStatus).index(PublicStatus(status))
 
 
 def derive_status(phase: ClusterPhase, *, active: bool) -> PublicStatus:
@@ -145,6 +176,11 @@ class Cluster:
     reason: str = ""
     message: str = ""
     log_tail: tuple[str, ...] = ()
+
+    @property
+    def username(self) -> str:
+        """The owner, under the peer's name, for sites' own backends."""
+        return self.owner
 
 
 class EventType(StrEnum):

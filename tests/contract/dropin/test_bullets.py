@@ -12,6 +12,7 @@ from gateway.auth import Authenticator, SimpleAuthenticator, unauthorized
 from gateway.config.check import check_file
 from gateway.config.dropin import PeerFinder, install_peer_names, peer_names
 from gateway.config.peer import MODULES, PEER, Later, MissingPeerName
+from gateway.domain.cluster import Cluster, PublicStatus
 from gateway.domain.options import Options
 from gateway.domain.user import User
 
@@ -240,6 +241,44 @@ async def test_a_handler_may_import_while_it_serves(load_site) -> None:
     chosen, _ = await backend.process_cluster_options(User("ann"), {})
 
     assert chosen == {"worker_cores": 2}
+
+
+def test_settings_of_the_peers_application_are_ours(load_site) -> None:
+    site = load_site(
+        "c.DaskGateway.backend_class = 'dask_gateway_server.backends.base.Backend'\n"
+        "c.Application.log_level = 10\n"
+        "c.DaskGateway.log_format = '%(message)s'\n"
+    )
+
+    assert site.application.log_level == "DEBUG"
+    assert site.warnings == [
+        (
+            "config.py:3: DaskGateway.log_format: has no effect: the log has fields; "
+            "see DaskGateway.log_style"
+        )
+    ]
+
+
+def test_statuses_have_the_peers_names_and_order() -> None:
+    from dask_gateway_server.models import ClusterStatus
+
+    names = ["PENDING", "RUNNING", "STOPPING", "STOPPED", "FAILED"]
+    ordered = [ClusterStatus.from_name(name.lower()) for name in names]
+
+    assert [status.name for status in ordered] == names
+    assert sorted(reversed(ordered)) == ordered
+    assert ClusterStatus.FAILED > ClusterStatus.STOPPED >= ClusterStatus.STOPPED
+    assert ClusterStatus.PENDING <= ClusterStatus.RUNNING < ClusterStatus.STOPPING
+    with pytest.raises(ValueError, match="'lost' is not a valid ClusterStatus"):
+        ClusterStatus.from_name("lost")
+
+
+def test_a_cluster_has_the_peers_attributes() -> None:
+    cluster = Cluster(
+        name="c1", owner="ann", status=PublicStatus.RUNNING, version=1, start_ms=0
+    )
+
+    assert (cluster.name, cluster.username, cluster.options) == ("c1", "ann", {})
 
 
 def test_user_has_name_groups_and_admin() -> None:

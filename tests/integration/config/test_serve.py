@@ -191,6 +191,20 @@ def test_a_port_that_is_taken_is_told(tmp_path) -> None:
     ) in gateway.log_file.read_text()
 
 
+def test_it_can_be_ended_while_it_starts(tmp_path) -> None:
+    with running(tmp_path, setup="await asyncio.Event().wait()") as gateway:
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline and not any(
+            str(entry["event"]).startswith("backend of") for entry in gateway.entries()
+        ):
+            gateway.wait_a_little()
+        assert gateway.end() == 0
+
+    assert "gateway told to stop before it had started" in [
+        entry["event"] for entry in gateway.entries()
+    ]
+
+
 def test_what_may_be_there_later_ends_it_with_try_again(tmp_path) -> None:
     setup = "raise Unavailable('the database does not answer')"
     with running(tmp_path, setup=setup) as gateway:

@@ -302,7 +302,9 @@ async def test_a_handler_may_be_a_coroutine_function() -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_a_value_error_is_the_users_in_full(is_async) -> None:
+async def test_w20_a_value_error_is_the_users_in_full_however_many_its_lines(
+    is_async,
+) -> None:
     text = "no GPU for you\nask in #dask\n  or wait"
 
     def refuse(options):
@@ -430,6 +432,13 @@ def test_values_are_a_mapping_too() -> None:
     assert dict(values) == {**values} == {"a": 1, "b": 2}
     assert {"a", "b"} < set(dir(values))
     assert values._mapping is values
+
+
+def test_a_field_without_a_type_is_none() -> None:
+    with pytest.raises(NotImplementedError):
+        Field("f")
+    with pytest.raises(NotImplementedError):
+        Field.json_type_spec(String("f"))
 
 
 def test_sites_may_derive_fields_of_their_own() -> None:
