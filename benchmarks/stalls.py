@@ -7,6 +7,7 @@ throughput is measured.
 """
 
 import asyncio
+import gc
 import json
 import os
 import time
@@ -20,6 +21,7 @@ THRESHOLD_S = 0.020
 _KEPT = 20
 _WRITE_PERIOD_S = 0.5
 _TICK_S = 0.005
+_NAMED = 4
 
 
 @dataclass
@@ -28,7 +30,8 @@ class Stalls:
 
     ``longest`` has the slowest callbacks: seconds of wall time, seconds of CPU
     of the loop's thread, and what it was. Wall without CPU is waiting: for the
-    disk, for the interpreter's lock, or for a core.
+    disk, for the interpreter's lock, or for a core. ``collections`` are those
+    of Python's garbage collector.
     """
 
     callbacks: int = 0
@@ -37,6 +40,8 @@ class Stalls:
     max_wall_s: float = 0.0
     max_cpu_s: float = 0.0
     max_tick_late_s: float = 0.0
+    collections: int = 0
+    max_collection_s: float = 0.0
     longest: list[tuple[float, float, str]] = field(default_factory=list)
 
     def note(self, wall: float, cpu: float, what: str) -> None:
@@ -57,6 +62,7 @@ def install(loop: asyncio.AbstractEventLoop) -> None:
     if not target:
         return
     watch = _Watch(Path(target))
+    gc.callbacks.append(watch.note_collection)
     events.Handle._run = watch.timed(events.Handle._run)  # type: ignore[method-assign]  # noqa: SLF001 - the one place through which every callback goes
     loop.call_later(_TICK_S, watch.tick, loop, loop.time() + _TICK_S)
 
@@ -66,6 +72,16 @@ class _Watch:
         self.target = target
         self.stalls = Stalls()
         self.written = 0.0
+        self.collecting_since = 0.0
+
+    def note_collection(self, phase: str, _details: dict[str, int]) -> None:
+        # Of any thread: whichever collects, the interpreter's lock is held.
+        if phase == "start":
+            self.collecting_since = time.perf_counter()
+            return
+        seconds = time.perf_counter() - self.collecting_since
+        self.stalls.collections += 1
+        self.stalls.max_collection_s = max(self.stalls.max_collection_s, seconds)
 
     def timed(self, run: Any) -> Any:
         def timed_run(handle: events.Handle) -> None:
@@ -98,10 +114,14 @@ class _Watch:
 
 
 def _name(handle: events.Handle) -> str:
-    """Say which code ran: the coroutine of a task's step, else the callback."""
+    """Say which code ran: where a task's step ended, else the callback."""
     callback = handle._callback  # noqa: SLF001 - asyncio has no public name for it
     task = getattr(callback, "__self__", None)
-    if isinstance(task, asyncio.Task):
-        coroutine = task.get_coro()
-        return f"task {getattr(coroutine, '__qualname__', coroutine)}"
-    return str(getattr(callback, "__qualname__", callback))
+    if not isinstance(task, asyncio.Task):
+        return str(getattr(callback, "__qualname__", callback))
+    names = []
+    step: Any = task.get_coro()
+    while hasattr(step, "cr_await"):
+        names.append(step.__qualname__)
+        step = step.cr_await
+    return "task " + " > ".join(names[:1] + names[1:][-_NAMED:])

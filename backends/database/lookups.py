@@ -11,7 +11,7 @@ from backends.database.launcher import JobRef, Role
 from backends.database.leases import now_ms
 from backends.database.records import SCHEDULER_JOB, WorkerStage
 from backends.database.routes import Route
-from backends.database.rows import CLUSTER_COLUMNS, read_cluster, read_event
+from backends.database.rows import read_event
 from backends.database.shares import sum_shares
 from backends.database.statements import LIVE_PHASES
 from backends.database.tables import clusters, events, servers, workers
@@ -19,6 +19,12 @@ from gateway.domain.cluster import ClusterEvent
 from gateway.domain.names import format_worker_name
 from gateway.domain.policy import Share, Usage
 
+_ROUTE_COLUMNS: Final = (
+    clusters.c.name,
+    clusters.c.route_host,
+    clusters.c.scheduler_port,
+    clusters.c.dashboard_port,
+)
 _EVENT_COLUMNS: Final = (
     events.c.time_ms,
     events.c.type,
@@ -44,20 +50,24 @@ async def list_events(database: Database, cluster_id: int) -> list[ClusterEvent]
 
 
 async def list_routes(database: Database) -> list[Route]:
-    """Return the routes of all clusters that have one, by name."""
+    """Return the routes of all clusters that have one, by name.
+
+    Asked after each change of any cluster, and so reads nothing else; see
+    `backends.database.records.ClusterRecord.route`.
+    """
     query = (
-        select(*CLUSTER_COLUMNS)
+        select(*_ROUTE_COLUMNS)
         .where(
             clusters.c.phase.in_(LIVE_PHASES),
             clusters.c.active,
             clusters.c.route_host.is_not(None),
+            clusters.c.scheduler_port.is_not(None),
         )
         .order_by(clusters.c.name)
     )
 
     async def work(connection: AsyncConnection) -> list[Route]:
-        found = (read_cluster(row).route for row in await connection.execute(query))
-        return [route for route in found if route is not None]
+        return [Route(*row) for row in await connection.execute(query)]
 
     return await database.read(work)
 
