@@ -302,7 +302,7 @@ async def test_a_handler_may_be_a_coroutine_function() -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_w20_a_value_error_is_the_users_in_full_however_many_its_lines(
+async def test_w20_a_value_error_of_many_lines_is_the_users_in_full(
     is_async,
 ) -> None:
     text = "no GPU for you\nask in #dask\n  or wait"
