@@ -1,18 +1,26 @@
 """kill -9 of the gateway, of Traefik and of both, in the middle of work."""
 
 import asyncio
+import os
+import time
 from pathlib import Path
 
 import pytest
 from dask_gateway import BasicAuth, Gateway
 from dask_gateway.client import ClusterStatus
 
+from tests.support.client_threads import start_client_threads
 from tests.support.eventually import eventually
 from tests.support.stack import PASSWORD, Stack, running_stack
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
 VICTIMS = ["gateway", "proxy", "both"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _client_threads() -> None:
+    start_client_threads()
 
 
 @pytest.fixture
@@ -52,13 +60,18 @@ async def test_new_cluster_in_flight_gives_a_running_cluster(stack, victim):
 
 @pytest.mark.parametrize("victim", VICTIMS)
 async def test_a_computation_under_way_goes_on(stack, victim):
+    # Workers have no `tests`: a nested function travels by value.
+    def slow_pid(seconds: float) -> int:
+        time.sleep(seconds)
+        return os.getpid()
+
     async with connect(stack) as gateway, await gateway.new_cluster() as cluster:
         await cluster.scale(1)
         async with cluster.get_client(set_as_default=False) as client:
             await client.wait_for_workers(1)
             # Started before and ended after the kill, on the same worker.
-            future = client.submit(_slow_pid, 8)
-            pid = await client.submit(_slow_pid, 0)
+            future = client.submit(slow_pid, 8)
+            pid = await client.submit(slow_pid, 0)
             await kill_and_restart(stack, victim)
             await asyncio.to_thread(stack.wait_ready)
             assert (await client.gather(future, direct=False)) == pid
@@ -96,18 +109,10 @@ async def test_a_stop_accepted_before_the_kill_leaves_nothing(stack, victim):
         await eventually(lambda: _status(stack, cluster.name) == "STOPPED", within=30)
 
 
-def _slow_pid(seconds: float) -> int:
-    import os
-    import time
-
-    time.sleep(seconds)
-    return os.getpid()
-
-
 def _running(stack: Stack, name: str) -> int:
     found = stack.get(f"/api/v1/clusters/{name}/workers")
     assert isinstance(found, dict)
-    return sum(w["state"] == "Running" for w in found["workers"])
+    return sum(w["status"] == "Running" for w in found["workers"])
 
 
 def _status(stack: Stack, name: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from dask_gateway import BasicAuth, Gateway
 
+from tests.support.client_threads import start_client_threads
 from tests.support.stack import PASSWORD, Stack, running_stack
 
 OPTIONS = """
@@ -38,6 +39,11 @@ c.Backend.cluster_options = Options(
 c.DBBackendBase.cluster_start_timeout = 20
 c.DBBackendBase.worker_start_timeout = 60
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _client_threads() -> None:
+    start_client_threads()
 
 
 @pytest.fixture(scope="module")
