@@ -127,6 +127,7 @@ class Runtime:
         """Take part; returns once all that the database holds is known."""
         await self.lease.renew()
         await self.lease.drop_dead_servers()
+        await self.lease.claim_free()
         await self._feed.look()
         await self.routes.refresh()
         for name in await list_live(self.database):
