@@ -83,11 +83,16 @@ class Supervisor:
             started = loop.time()
             try:
                 await factory()
-            except Exception:
+            except Exception as error:
                 if loop.time() - started > _CALM_S:
                     backoff.reset()
                 delay_s = backoff.next_s()
-                log.exception("task failed", task=name, retry_in_s=round(delay_s, 3))
+                log.exception(
+                    "task failed",
+                    task=name,
+                    retry_in_s=round(delay_s, 3),
+                    exc_info=error,
+                )
                 await asyncio.sleep(delay_s)
             else:
                 return

@@ -1,7 +1,7 @@
 """Read which dashboard a path is about. Pure."""
 
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from gateway.domain.names import is_cluster_name
 
@@ -47,12 +47,11 @@ def parse_target(uri: str, prefix: str) -> Target | None:
     >>> parse_target("/clusters/c1/../c2/status", "") is None
     True
     """
-    try:
-        path = urlsplit(f"http://host{uri}").path if uri.startswith("/") else ""
-    except ValueError:
-        return None
+    # Not by `urlsplit`, which drops line ends and tabs.
+    path = uri.partition("?")[0].partition("#")[0]
     head = f"{prefix}/clusters/"
-    if not path.startswith(head) or "//" in path:
+    is_plain = path.isascii() and path.isprintable() and "//" not in path
+    if not is_plain or not path.startswith(head):
         return None
     decoded = unquote(path).replace("\\", "/")
     if {".", ".."} & set(decoded.split("/")):

@@ -158,7 +158,7 @@ async def test_a_cookie_ends_and_is_renewed_past_half_of_its_life(api):
     page = await knock(
         api, "/clusters/c1/status?x=1", Cookie=cookie, Sec_Fetch_Dest="document"
     )
-    asset = await knock(api, "/clusters/c1/statics/a.js", Cookie=cookie)
+    asset = await knock(api, "/clusters/c1/assets/a.js", Cookie=cookie)
     api.clock.advance(COOKIE_MAX_AGE_S / 2)
     old = await knock(api, "/clusters/c1/status", Cookie=cookie)
     fresh = f"{COOKIE}={page.cookies[COOKIE].value}"
@@ -238,7 +238,8 @@ async def test_other_sites_open_no_websocket_and_change_nothing(api, headers, wa
         "/clusters/c1/..\\c2/status",
         "/clusters/%63%31/status",
         "/clusters/C1/status",
-        "/clusters/c1%00/status",
+        "/clusters/c1\t/status",
+        "/clusters/%63%31%0a/status",
         "/clusters/",
         "/api/v1/me",
         "http://evil.example/clusters/c1/status",
