@@ -32,11 +32,11 @@ from backends.local.layout import (
     Layout,
     fill,
     read_record,
-    remove_tree,
     try_lock,
 )
 from backends.local.logs import LogReader
 from backends.local.processes import Identity, find_members, listens_on
+from backends.local.shim import remove_tree
 from backends.local.starting import build_order, start_once
 from backends.local.stopping import Patience, build_marker, stop_job
 from backends.local.views import is_alive, view_job

@@ -16,14 +16,14 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from backends.database.launcher import JobRef, Role
 from backends.local.accounts import Account
-from backends.local.shim import EXITED, LOG, OLD_LOG, STARTED
+from backends.local.shim import EXITED, FILES, LOG, OLD_LOG, STARTED, remove_tree
 from gateway.domain.errors import InvariantError
 from gateway.domain.names import is_cluster_name, parse_worker_ordinal
 
@@ -79,8 +79,8 @@ class JobDirectory:
 
     @property
     def files(self) -> Path:
-        """What the job may read and write."""
-        return self.path / "files"
+        """What the job may read and write; gone once it has ended."""
+        return self.path / FILES
 
     @property
     def scratch(self) -> Path:
@@ -180,6 +180,8 @@ def fill(job: JobDirectory, texts: Mapping[str, str], account: Account | None) -
     so nothing of it is written through. Each thing is given away by its open
     descriptor, the directory last.
     """
+    if job.files.is_symlink():
+        job.files.unlink()
     remove_tree(job.files)
     job.files.mkdir(_PRIVATE)
     directory = os.open(job.files, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -237,15 +239,6 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
         file.flush()
         os.fsync(descriptor)
     draft.replace(path)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a directory and all below it, never following a link."""
-    if path.is_symlink():
-        path.unlink()
-        return
-    with suppress(FileNotFoundError):
-        shutil.rmtree(path)
 
 
 def _give(descriptor: int, account: Account | None) -> None:

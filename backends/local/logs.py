@@ -11,7 +11,7 @@ from typing import BinaryIO, Final, Self
 # One line that never ends must not fill the memory of whoever reads it.
 MAX_LINE_BYTES: Final = 65536
 _BLOCK: Final = 65536
-_LOST: Final = b"[some lines were lost here: they came too fast]\n"
+_LOST: Final = b"[lines may be missing here: they came too fast]\n"
 
 
 def read_tail(paths: tuple[Path, Path], count: int) -> tuple[str, ...]:
@@ -32,8 +32,8 @@ class LogReader:
 
     Notes
     -----
-    If the files change twice between two calls of `read`, what stood in the
-    first is lost, and a line says so.
+    If the files change twice between two calls of `read`, there may have been
+    more that nobody can see any more; a line says so.
     """
 
     def __init__(self, paths: tuple[Path, Path], *, tail: int) -> None:

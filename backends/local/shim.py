@@ -11,7 +11,9 @@ exits once *nothing* of the job is left. What it knows stands in files:
 ``exit.json``
     How it ended. Written last: once it is there, nothing runs any more.
 ``output.log``, ``output.log.1``
-    Standard output and error, newest last.
+    Standard output and error, the newest in the first.
+
+Keys and scratch space, the directory ``files``, go with the job.
 
 Standard library only, and every import at the top: an upgrade may take the
 files of this installation away while the process runs.
@@ -27,8 +29,8 @@ those that made a session of their own too: "no child left" is the kernel's
 word that the job is over.
 """
 
-# ruff: noqa: PTH104, PTH123, PTH208 - pathlib and typing would double what the
-# imports cost, in each of many processes
+# ruff: noqa: PTH104, PTH106, PTH123, PTH208 - pathlib and typing
+# would double what the imports cost, in each of many processes
 
 from __future__ import annotations
 
@@ -53,6 +55,7 @@ STARTED = "started.json"
 EXITED = "exit.json"
 LOG = "output.log"
 OLD_LOG = "output.log.1"
+FILES = "files"
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _CHUNK = 65536  # the size of a pipe
@@ -188,6 +191,10 @@ class Supervisor:
         while self.log.take(self.output) is True:
             pass
         self.record_end(None)
+        # Spilled data may be large, and nobody asks for it again. What cannot be
+        # removed now is, with the whole cluster, some day.
+        with contextlib.suppress(OSError):
+            remove_tree(FILES)
 
     def is_ending(self) -> bool:
         """Return whether the command has ended or was asked to."""
@@ -395,6 +402,56 @@ def write_durably(path: str, value: object) -> None:
     directory = os.open(".", os.O_RDONLY)
     os.fsync(directory)
     os.close(directory)
+
+
+def remove_tree(path: str | os.PathLike[str]) -> None:
+    """Remove a directory and all below it, whatever its owner made of it.
+
+    No link is followed, and depth costs nothing: what is nested is moved up and
+    removed from there. A directory that is not there is removed already.
+    """
+    try:
+        top = open_directory(path)
+    except FileNotFoundError:
+        return
+    prefix = f".{os.urandom(8).hex()}"  # of a name that is not taken
+    moved = 0
+    while names := os.listdir(top):
+        for name in names:
+            if unlink(name, top):
+                continue
+            below = open_directory(name, top)
+            for entry in os.listdir(below):
+                if not unlink(entry, below):
+                    os.close(open_directory(entry, below))  # or it may not move
+                    target = f"{prefix}-{moved}"
+                    os.rename(entry, target, src_dir_fd=below, dst_dir_fd=top)
+                    moved += 1
+            os.close(below)
+            os.rmdir(name, dir_fd=top)
+    os.close(top)
+    os.rmdir(path)
+
+
+def open_directory(name: str | os.PathLike[str], directory: int | None = None) -> int:
+    """Open a directory, no link, and make it one that we may change."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(name, flags, dir_fd=directory)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=directory)
+        descriptor = os.open(name, flags, dir_fd=directory)
+    os.fchmod(descriptor, 0o700)
+    return descriptor
+
+
+def unlink(name: str, directory: int) -> bool:
+    """Remove what is no directory; return whether it was none."""
+    try:
+        os.unlink(name, dir_fd=directory)
+    except IsADirectoryError:
+        return False
+    return True
 
 
 def open_private(path: str, flags: int) -> int:

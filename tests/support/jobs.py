@@ -1,6 +1,7 @@
 """Jobs for tests of launchers, and a look at what is left of them."""
 
 import asyncio
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -28,6 +29,11 @@ from tests.support.eventually import eventually
 # Short, so that a test of the last resort does not take half a minute; long
 # enough for a loaded machine to let a process end by itself.
 PATIENCE = Patience(sigint_s=1.5, sigterm_s=1, sigkill_s=2)
+
+# An interpreter that every account of the machine can run, where there is one.
+SYSTEM_PYTHON = (
+    shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+)
 
 SCHEDULER = JobRef("c1", Role.SCHEDULER, "scheduler")
 WORKER = JobRef("c1", Role.WORKER, "c1-worker-0")

@@ -13,6 +13,7 @@ from backends.local.launcher import INHERITED
 from tests.support.eventually import eventually
 from tests.support.jobs import (
     SCHEDULER,
+    SYSTEM_PYTHON,
     WORKER,
     a_job,
     credentials_of,
@@ -20,6 +21,7 @@ from tests.support.jobs import (
     make_launcher,
     python,
     view,
+    wait_until_ended,
 )
 
 pytestmark = pytest.mark.integration
@@ -167,7 +169,7 @@ async def test_another_user_of_the_machine_can_read_nothing(opened):
     files = [str(p) for p in (opened / "clusters").rglob("*") if p.is_file()]
     seen = await asyncio.to_thread(
         subprocess.run,
-        ["/usr/bin/python3", "-I", "-c", look, *files],
+        [SYSTEM_PYTHON, "-I", "-c", look, *files],
         user=65534,
         group=65534,
         extra_groups=[],
@@ -181,3 +183,19 @@ async def test_another_user_of_the_machine_can_read_nothing(opened):
     await launcher.cleanup()
     assert len(files) >= 6
     assert seen.stdout.split() == ["refused"] * len(files)
+
+
+async def test_keys_token_and_scratch_go_with_the_job_but_its_log_stays(
+    launcher, tmp_path
+):
+    """They serve nobody any more, and spilled data may be large."""
+    code = "import os; os.mkdir('spilled'); open('spilled/data', 'w'); print('done')"
+    await launcher.start(a_job(*python(code)))
+
+    ended = await wait_until_ended(launcher)
+    await end(launcher, SCHEDULER)
+
+    directory = tmp_path / "clusters/c1/scheduler"
+    assert not (directory / "files").exists()
+    assert ended.log_tail == ("done",)
+    assert (await view(launcher)).log_tail == ("done",)

@@ -7,7 +7,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from gateway.domain.errors import ConfigError
 from tests.support.eventually import eventually
 from tests.support.jobs import (
     SCHEDULER,
+    SYSTEM_PYTHON,
     a_job,
     end,
     find_marked,
@@ -185,7 +185,7 @@ async def test_w32_a_supervisor_that_cannot_drop_its_groups_runs_nothing(opened)
 
     finished = await asyncio.to_thread(
         subprocess.run,
-        [_find_python(), "-I", "-S", "-c", code, str(opened), "0"],
+        [SYSTEM_PYTHON, "-I", "-S", "-c", code, str(opened), "0"],
         input=json.dumps(order).encode(),
         user=BOB.uid,
         group=BOB.gid,
@@ -221,12 +221,3 @@ async def test_set_up_refuses_to_change_users_without_being_root(opened, monkeyp
         await launcher.setup()
 
     await launcher.cleanup()
-
-
-def _find_python() -> str:
-    """Return an interpreter that every account can run."""
-    return next(
-        path
-        for path in ("/usr/bin/python3", "/usr/local/bin/python3", sys.executable)
-        if Path(path).exists()
-    )
