@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from traitlets import TraitError
 
+from gateway.auth.base import Authenticator
 from gateway.auth.basic import SimpleAuthenticator, find_source, parse_basic
 from gateway.auth.slowdown import Slowdown
 from gateway.domain.errors import Unauthenticated
@@ -146,3 +147,14 @@ async def test_guessing_is_slowed_down_by_source_and_forgotten():
 )
 def test_a_source_is_what_our_own_proxy_saw(forwarded, want):
     assert find_source(a_request({"X-Forwarded-For": forwarded})) == want
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a;b", "a=b", "ä"])
+async def test_a_cookie_name_that_is_none_is_refused(name):
+    with pytest.raises(TraitError, match="cookie_name"):
+        SimpleAuthenticator(cookie_name=name)
+
+
+async def test_a_site_that_only_starts_its_own_authenticator_is_told():
+    with pytest.raises(NotImplementedError):
+        await Authenticator().authenticate(a_request())

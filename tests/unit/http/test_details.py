@@ -1,8 +1,11 @@
 import asyncio
 
 import pytest
+from aiohttp import ClientPayloadError
+from structlog.testing import capture_logs
 
 from gateway.domain.cluster import ClusterEvent, EventType, Worker, WorkerState
+from gateway.domain.errors import Unavailable
 from gateway.domain.options import Integer, Options
 from gateway.domain.policy import Caps, Policy
 from tests.support.api import running_api
@@ -245,3 +248,30 @@ async def test_the_backend_is_set_up_and_cleaned_up_by_the_application():
         assert backend.is_set_up
 
     assert not backend.is_set_up
+
+
+async def test_logs_that_break_off_are_not_taken_for_whole(api):
+    api.backend.add(a_cluster().build())
+
+    async def break_off(*_args):
+        yield "one"
+        raise OSError("the node is gone")
+
+    api.backend.read_logs = break_off
+    with capture_logs() as logs, pytest.raises(ClientPayloadError):
+        await api.get(LOGS, user="alice")
+
+    assert "answer broke off" in [line["event"] for line in logs]
+
+
+async def test_logs_that_cannot_be_read_at_all_are_an_error(api):
+    api.backend.add(a_cluster().build())
+
+    async def fail(*_args):
+        raise Unavailable("the node is away")
+        yield
+
+    api.backend.read_logs = fail
+    answer = await api.get(LOGS, user="alice")
+
+    assert answer.status == 503

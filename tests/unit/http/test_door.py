@@ -301,3 +301,23 @@ async def test_a_body_that_is_too_large_is_a_413(api, entry, path, limit, chunke
 
     assert answer.status == 413
     assert answer.json["code"] == "body_too_large"
+
+
+async def test_a_store_that_goes_away_while_a_sync_is_held_is_waited_for(api, entry):
+    async with asyncio.TaskGroup() as group:
+        held = group.create_task(
+            api.post(
+                SYNC,
+                headers=token(entry.token),
+                json={"protocol": 1, "seen": 1, "wait_s": 45},
+            )
+        )
+        await eventually(lambda: "wait_for_change" in api.backend.calls)
+        api.backend.is_away = True
+        await api.backend.wake()
+        asked = len(api.backend.calls)
+        await eventually(lambda: len(api.backend.calls) > asked)
+        api.backend.is_away = False
+        await api.backend.want("c1", replicas=4)
+
+    assert held.result().json["replicas"] == 4
