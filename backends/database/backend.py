@@ -11,7 +11,6 @@ from aiohttp import web
 
 from backends.database.actions import Change
 from backends.database.config import DBBackendBase
-from backends.database.freshness import CommitStamp, FreshMap
 from backends.database.keyring import hash_token
 from backends.database.launcher import Launcher
 from backends.database.logs import read_lines
@@ -58,9 +57,6 @@ from gateway.ports import Clock, LogQuery
 log = structlog.get_logger(__name__)
 
 _ACTIVE: Final = tuple(status for status in PublicStatus if status.is_active)
-# Answers that are kept until the next commit: users' lists, and single clusters.
-_LISTS_KEPT: Final = 128
-_CLUSTERS_KEPT: Final = 2000
 # Beyond what it holds at once, a server looks by itself so often.
 _CROWDED_S: Final = 1.0
 _SHUTDOWN_LOOK_S: Final = 0.2
@@ -80,7 +76,6 @@ class DatabaseBackend(DBBackendBase):
         self._launcher: Launcher | None = None
         self._routes: Routes | None = None
         self._is_ready = False
-        self._keep_answers(CommitStamp(None))
 
     def make_launcher(self) -> Launcher:
         """Return what runs the jobs, not yet set up."""
@@ -112,7 +107,6 @@ class DatabaseBackend(DBBackendBase):
         self._runtime, self._launcher, self._routes = runtime, launcher, routes
         try:
             await connect(runtime)
-            self._keep_answers(runtime.stamp)
             await launcher.setup()
             await routes.setup()
             await runtime.start()
@@ -180,11 +174,11 @@ class DatabaseBackend(DBBackendBase):
             heads = await run.store.list_heads(username, wanted)
             return tuple(build_cluster(head) for head in heads)
 
-        return await self._lists.get((username, wanted), read)
+        return await run.lists.get((username, wanted), read)
 
     async def get_cluster(self, name: str) -> Cluster:
         """Return one cluster, with its credentials while it is RUNNING."""
-        return await self._clusters.get(name, lambda: self._read_cluster(name))
+        return await self._run.answers.get(name, lambda: self._read_cluster(name))
 
     async def wait_for_change(self, name: str, version: int, timeout_s: float) -> None:
         """Return once the cluster's version may have passed ``version``."""
@@ -291,12 +285,6 @@ class DatabaseBackend(DBBackendBase):
     async def get_usage(self, user: User) -> Sequence[tuple[Share, Usage]]:
         """Return each capped share of ``user`` with what it holds now."""
         return await list_usage(self._run.database, self.policy.shares(user))
-
-    def _keep_answers(self, stamp: CommitStamp) -> None:
-        self._lists = FreshMap[
-            tuple[str | None, frozenset[PublicStatus]], tuple[Cluster, ...]
-        ](stamp, _LISTS_KEPT)
-        self._clusters = FreshMap[str, Cluster](stamp, _CLUSTERS_KEPT)
 
     @property
     def _run(self) -> Runtime:

@@ -1,4 +1,4 @@
-"""Know without asking the database that what was read is still what it holds.
+"""Know without reading that what was read is still what the database holds.
 
 A read through a pooled connection takes half a millisecond of CPU and several
 changes of thread, most of it for nothing: between two reads there was rarely a
@@ -65,35 +65,96 @@ class CommitStamp:
         return int(row[0])
 
 
-class FreshMap(Generic[K, V]):
-    """Results of reads, each kept until the next commit to the database.
+class Epochs:
+    """Numbers the states of the database that differ in what is asked for.
 
     Parameters
     ----------
     stamp
+        Tells that something was committed, be it a lease or a heartbeat.
+    read_digest
+        Then tells whether it was anything that matters: differs if so.
+    """
+
+    def __init__(
+        self,
+        stamp: CommitStamp,
+        read_digest: Callable[[], Awaitable[tuple[int, ...]]],
+    ) -> None:
+        self._stamp = stamp
+        self._read_digest = read_digest
+        self._turn = asyncio.Lock()
+        self._begun = 0
+        self._done = 0
+        self._seen: int | None = None
+        self._digest: tuple[int, ...] | None = None
+        self._epoch = 0
+
+    async def read(self) -> int | None:
+        """Return the number of the present state, ``None`` if nobody knows it.
+
+        What is read afterwards is of that state or of a later one.
+
+        Raises
+        ------
+        Unavailable
+            If the database does not answer.
+        """
+        seen = self._stamp.read()
+        if seen is None:
+            return None
+        if seen != self._seen:
+            await self._look()
+        return self._epoch
+
+    async def _look(self) -> None:
+        arrived = self._begun
+        async with self._turn:
+            if self._done > arrived:
+                return  # somebody looked after this call had come
+            self._begun += 1
+            begun = self._begun
+            seen = self._stamp.read()  # before the digest, lest a commit is missed
+            digest = await self._read_digest()
+            if digest != self._digest:
+                self._digest = digest
+                self._epoch += 1
+            self._seen = seen
+            self._done = begun
+
+
+class FreshMap(Generic[K, V]):
+    """Results of reads, each kept until the database has changed.
+
+    Parameters
+    ----------
+    epochs
         Whether results may be kept at all, and until when.
     max_size
         Highest number of results.
+    ttl_s
+        Longest time that a result is kept, in seconds: some depend on the time
+        as well, such as a certificate that is soon to be renewed.
     """
 
-    def __init__(self, stamp: CommitStamp, max_size: int) -> None:
-        self._stamp = stamp
-        self._entries = ExpiringMap[K, tuple[int, V]](max_size)
+    def __init__(self, epochs: Epochs, max_size: int, *, ttl_s: float) -> None:
+        self._epochs = epochs
+        self._entries = ExpiringMap[K, tuple[int, V]](max_size, ttl_s)
 
     async def get(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
-        """Return what ``read`` returns, or returned since the last commit.
+        """Return what ``read`` returns, or returned since the last change.
 
         The very same object comes back each time; it must not be changed.
         """
-        # Before the read begins: what is committed meanwhile may not be in it.
-        stamp = self._stamp.read()
-        if stamp is None:
+        # Before the read begins: what changes meanwhile may not be in it.
+        epoch = await self._epochs.read()
+        if epoch is None:
             return await read()
         entry = self._entries.get(key)
-        if entry is not None and entry[0] == stamp:
+        if entry is not None and entry[0] == epoch:
             return entry[1]
         value = await read()
-        self._entries.put(key, (stamp, value))
+        self._entries.put(key, (epoch, value))
         return value
 
 

@@ -25,6 +25,11 @@ _ROUTE_COLUMNS: Final = (
     clusters.c.scheduler_port,
     clusters.c.dashboard_port,
 )
+_DIGEST: Final = select(
+    func.count(),
+    func.coalesce(func.max(clusters.c.id), 0),
+    func.coalesce(func.sum(clusters.c.version), 0),
+).select_from(clusters)
 _EVENT_COLUMNS: Final = (
     events.c.time_ms,
     events.c.type,
@@ -85,14 +90,12 @@ async def list_versions(database: Database) -> dict[str, int]:
 async def read_digest(database: Database) -> tuple[int, ...]:
     """Return numbers that differ after a cluster was made, changed or deleted.
 
-    So cheap that it can be asked each second: an index holds it all.
+    So cheap that it can be asked each second: an index holds it all. Ids never
+    come back and versions only grow, so equal numbers mean equal records.
     """
-    versions = func.coalesce(func.sum(clusters.c.version), 0)
-    newest = func.coalesce(func.max(clusters.c.id), 0)
-    query = select(func.count(), newest, versions).select_from(clusters)
 
     async def work(connection: AsyncConnection) -> tuple[int, ...]:
-        return tuple(int(n) for n in (await connection.execute(query)).one())
+        return tuple(int(n) for n in (await connection.execute(_DIGEST)).one())
 
     return await database.read(work)
 

@@ -16,11 +16,16 @@ from sqlalchemy.engine import URL
 from backends.database.changes import ChangeFeed
 from backends.database.engine import Database, database_file
 from backends.database.executor import Executor
-from backends.database.freshness import CommitStamp
+from backends.database.freshness import CommitStamp, Epochs, FreshMap
 from backends.database.keyring import Keyring
 from backends.database.launcher import JobRef, JobView, Launcher
 from backends.database.leases import Lease
-from backends.database.lookups import list_expired, list_live, list_unclaimed
+from backends.database.lookups import (
+    list_expired,
+    list_live,
+    list_unclaimed,
+    read_digest,
+)
 from backends.database.migrate import migrate
 from backends.database.observe import Observer
 from backends.database.outage import Outage
@@ -34,6 +39,7 @@ from backends.database.waiters import Waiters
 from backends.database.watch import JobWatch
 from gateway.aio.backoff import Backoff
 from gateway.aio.tasks import Supervisor
+from gateway.domain.cluster import Cluster, PublicStatus
 from gateway.domain.errors import Unavailable
 from gateway.ports import Clock
 
@@ -41,6 +47,10 @@ log = structlog.get_logger(__name__)
 
 # A lease is renewed so often in its time: two renewals may fail.
 _RENEWALS: Final = 3
+# Bounds of memory; what has no room is read again.
+_LISTS_KEPT: Final = 128
+_ANSWERS_KEPT: Final = 2000
+_KEPT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,12 @@ class Runtime:
             settings.url, timeout_s=settings.timeout_s, echo=settings.echo
         )
         self.stamp = CommitStamp(database_file(settings.url))
+        epochs = Epochs(self.stamp, lambda: read_digest(self.database))
+        # Answers to requests; of lists by owner and statuses, of one by name.
+        self.lists = FreshMap[
+            tuple[str | None, frozenset[PublicStatus]], tuple[Cluster, ...]
+        ](epochs, _LISTS_KEPT, ttl_s=_KEPT_S)
+        self.answers = FreshMap[str, Cluster](epochs, _ANSWERS_KEPT, ttl_s=_KEPT_S)
         self.keyring = Keyring(self.database, Vault(settings.keys), clock)
         self.store = Store(self.database, server=self.server, announce=self._announce)
         self.lease = Lease(

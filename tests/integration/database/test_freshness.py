@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.database.freshness import CommitStamp, FreshMap
+from backends.database.freshness import CommitStamp, Epochs, FreshMap
 
 
 @pytest.fixture
@@ -96,11 +96,43 @@ class Reader:
         return [n for (n,) in self.writer.execute("SELECT n FROM numbers")]
 
 
-async def test_a_result_is_kept_until_a_commit(
-    stamp: CommitStamp, writer: sqlite3.Connection
-) -> None:
-    kept, read = FreshMap[str, list[int]](stamp, 10), Reader(writer)
+class Digest:
+    """Counts the numbers, so that a changed one is no change that matters."""
 
+    def __init__(self, writer: sqlite3.Connection) -> None:
+        self.writer = writer
+        self.asked = 0
+
+    async def __call__(self) -> tuple[int, ...]:
+        self.asked += 1
+        return await asyncio.to_thread(self._count)
+
+    def _count(self) -> tuple[int, ...]:
+        row = self.writer.execute("SELECT count(*) FROM numbers").fetchone()
+        return (int(row[0]),)
+
+
+@pytest.fixture
+def read(writer: sqlite3.Connection) -> Reader:
+    return Reader(writer)
+
+
+@pytest.fixture
+def digest(writer: sqlite3.Connection) -> Digest:
+    return Digest(writer)
+
+
+@pytest.fixture
+def kept(stamp: CommitStamp, digest: Digest) -> FreshMap[str, list[int]]:
+    return FreshMap(Epochs(stamp, digest), 10, ttl_s=3600)
+
+
+Kept = FreshMap[str, list[int]]
+
+
+async def test_a_result_is_kept_until_a_change(
+    kept: Kept, read: Reader, writer: sqlite3.Connection
+) -> None:
     first = await kept.get("all", read)
     assert await kept.get("all", read) is first
     assert read.asked == 1
@@ -110,11 +142,24 @@ async def test_a_result_is_kept_until_a_commit(
     assert read.asked == 2
 
 
-async def test_what_is_committed_while_a_read_runs_is_not_missed_afterwards(
-    stamp: CommitStamp, writer: sqlite3.Connection
+async def test_a_commit_that_does_not_matter_costs_one_look_for_all_results(
+    kept: Kept, read: Reader, digest: Digest, writer: sqlite3.Connection
 ) -> None:
-    kept, read = FreshMap[str, list[int]](stamp, 10), Reader(writer)
+    writer.execute("INSERT INTO numbers VALUES (1)")
+    for key in "abc":
+        await kept.get(key, read)
+    looks = digest.asked
 
+    writer.execute("UPDATE numbers SET n = 2")
+    for key in "abc":
+        assert await kept.get(key, read) == [1]
+
+    assert (read.asked, digest.asked) == (3, looks + 1)
+
+
+async def test_what_is_committed_while_a_read_runs_is_not_missed_afterwards(
+    kept: Kept, read: Reader, writer: sqlite3.Connection
+) -> None:
     async def overtaken() -> list[int]:
         found = await read()
         await asyncio.to_thread(writer.execute, "INSERT INTO numbers VALUES (7)")
@@ -125,10 +170,55 @@ async def test_what_is_committed_while_a_read_runs_is_not_missed_afterwards(
     assert await kept.get("all", read) == [7]
 
 
-async def test_without_a_stamp_every_read_is_made(writer: sqlite3.Connection) -> None:
-    kept, read = FreshMap[str, list[int]](CommitStamp(None), 10), Reader(writer)
+async def test_what_is_committed_while_a_look_runs_is_not_missed_by_later_calls(
+    stamp: CommitStamp, read: Reader, writer: sqlite3.Connection
+) -> None:
+    held, is_looking = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> tuple[int, ...]:
+        number = len(await read())
+        is_looking.set()
+        await held.wait()
+        return (number,)
+
+    epochs = Epochs(stamp, slow)
+    async with asyncio.TaskGroup() as group:
+        early = group.create_task(epochs.read())
+        await is_looking.wait()
+        await asyncio.to_thread(writer.execute, "INSERT INTO numbers VALUES (7)")
+        late = group.create_task(epochs.read())
+        held.set()
+
+    assert late.result() != early.result()
+    assert await epochs.read() == late.result()
+
+
+async def test_calls_that_come_together_share_one_look(
+    stamp: CommitStamp, digest: Digest
+) -> None:
+    epochs = Epochs(stamp, digest)
+
+    found = await asyncio.gather(*(epochs.read() for _ in range(10)))
+
+    assert len(set(found)) == 1
+    assert digest.asked <= 2
+
+
+async def test_a_result_does_not_outlive_its_time(
+    stamp: CommitStamp, read: Reader, digest: Digest
+) -> None:
+    kept = FreshMap[str, list[int]](Epochs(stamp, digest), 10, ttl_s=0)
 
     await kept.get("all", read)
     await kept.get("all", read)
 
     assert read.asked == 2
+
+
+async def test_without_a_stamp_every_read_is_made(read: Reader, digest: Digest) -> None:
+    kept = FreshMap[str, list[int]](Epochs(CommitStamp(None), digest), 10, ttl_s=3600)
+
+    await kept.get("all", read)
+    await kept.get("all", read)
+
+    assert (read.asked, digest.asked) == (2, 0)
