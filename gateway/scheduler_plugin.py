@@ -161,6 +161,7 @@ def parse_reply(body: bytes) -> Wanted:
     return Wanted(generation, replicas, bounds or None, active)
 
 
+@functools.lru_cache(maxsize=20_000)  # each report asks for each worker: 10 us
 def parse_ordinal(cluster: str, name: object) -> int | None:
     """Return the ordinal of one of our workers, ``None`` for an outsider's name."""
     prefix, text = f"{cluster}-worker-", str(name)
@@ -704,17 +705,17 @@ class Agent(SchedulerPlugin):  # type: ignore[misc]  # distributed is not typed 
         if known is None or (wanted != known and wanted.generation >= known.generation):
             logger.info("the gateway wants %s", wanted)
             self._wanted = wanted
+            if self._adaptive and self._adaptive.bounds != wanted.adaptive:
+                self._adaptive = None  # no call may say a target under an old id
             self._wake.set()
 
     # Adaptive mode.
 
     def _adapt(self, wanted: Wanted, now: float) -> None:
-        bounds = wanted.adaptive
-        if bounds is None:
-            self._adaptive = None
+        if wanted.adaptive is None:
             return
-        if self._adaptive is None or self._adaptive.bounds != bounds:
-            self._adaptive = Adaptive(bounds, wanted.replicas)
+        if self._adaptive is None:
+            self._adaptive = Adaptive(wanted.adaptive, wanted.replicas)
             self._adapt_at = now
         if now >= self._adapt_at:
             self._adapt_at = now + self._settings.adaptive_period_s

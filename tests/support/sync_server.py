@@ -114,8 +114,12 @@ class SyncServer:
 
     async def _sync(self, request: web.Request) -> web.Response:
         self.calls += 1
-        if self.failing is not None:
+        response = await self._answer(request)
+        if self.failing is not None:  # held calls too
             return web.Response(status=self.failing, text="<h1>not now</h1>")
+        return response
+
+    async def _answer(self, request: web.Request) -> web.Response:
         known = request.match_info["name"] == self.cluster
         if not known or request.headers.get("Authorization") != f"token {self.token}":
             return web.json_response({"error": "Unauthorized"}, status=401)

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.domain.sync import SyncReport
 from tests.support.eventually import eventually
 from tests.support.old_distributed import find_old_python
 from tests.support.sync_server import TOKEN, SyncServer
@@ -103,11 +104,12 @@ class World:
         assert self._client.stdin is not None
         assert self._client.stdout is not None
         self._client.stdin.write(json.dumps(source).encode() + b"\n")
-        while line := await self._client.stdout.readline():
-            if line.startswith(b"ANSWER "):
-                reply = json.loads(line.removeprefix(b"ANSWER "))
-                assert "error" not in reply, reply["error"]
-                return reply["answer"]
+        async with asyncio.timeout(START_S):
+            while line := await self._client.stdout.readline():
+                if line.startswith(b"ANSWER "):
+                    reply = json.loads(line.removeprefix(b"ANSWER "))
+                    assert "error" not in reply, reply["error"]
+                    return reply["answer"]
         raise AssertionError("the client has ended")
 
     async def close_client(self) -> None:
@@ -117,6 +119,15 @@ class World:
             assert client.stdin is not None
             client.stdin.close()
             await client.wait()
+
+    async def told(self, check: Callable[[SyncReport], object]) -> None:
+        """Wait for a report that is so; facts that need no hurry come when asked."""
+
+        async def ask() -> object:
+            await self.server.want()
+            return check(self.server.last)
+
+        await eventually(ask, every=0.3)
 
     def started(self, name: str) -> list[str]:
         """Return the workers that have begun task ``name``, in order."""

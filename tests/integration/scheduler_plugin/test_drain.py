@@ -15,10 +15,10 @@ async def _busy(world, task, worker=""):
     return world.started(task)[0]
 
 
-async def _start_workers(world, count):
+async def _start_workers(world, count, *options):
     await world.server.want(replicas=count)
     for ordinal in range(count):
-        await world.start_worker(ordinal, connected=False)
+        await world.start_worker(ordinal, *options, connected=False)
     await eventually(lambda: len(world.server.last.workers) == count)
 
 
@@ -46,7 +46,7 @@ async def test_idle_workers_go_first_and_a_running_task_is_not_disturbed(world):
 
 async def test_busy_worker_gets_no_new_task_and_goes_when_it_is_done(world):
     await world.start()
-    await _start_workers(world, 2)
+    await _start_workers(world, 2, "--nthreads", "2")  # both have room for more
     await _busy(world, "a", "c1-worker-0")
     await _busy(world, "b", "c1-worker-1")
 
@@ -54,7 +54,7 @@ async def test_busy_worker_gets_no_new_task_and_goes_when_it_is_done(world):
     await eventually(lambda: len(world.server.last.draining) == 1)
     (going,) = world.server.last.draining
     (staying,) = world.server.last.workers
-    mine, other = ("a", "b") if going == "c1-worker-0" else ("b", "a")
+    mine = "a" if going == "c1-worker-0" else "b"
     # A worker says "running" whenever its memory monitor resumes it.
     await world.run(
         "from distributed.core import Status\n"
@@ -63,14 +63,13 @@ async def test_busy_worker_gets_no_new_task_and_goes_when_it_is_done(world):
         "    dask_worker.status = Status.running\n"
         "client.run(resume)"
     )
-    world.let_go(other)
     await world.run(
         "more = client.map(lambda i: distributed.get_worker().name, range(20))"
     )
     assert set(await world.run("answer = client.gather(more)")) == {staying}
     # Tasks that ask for this worker alone wait rather than land on it.
     await world.run(f"asks = client.submit(abs, -1, workers=[{going!r}])")
-    await eventually(lambda: world.server.last.unfinished >= 2)
+    await world.told(lambda report: report.unfinished == 3)
     assert world.server.last.draining == (going,)
     assert not _has_ended(world, going)
 
@@ -82,6 +81,25 @@ async def test_busy_worker_gets_no_new_task_and_goes_when_it_is_done(world):
     assert world.server.last.held == {}
     await eventually(lambda: world.server.last.draining == ())
     assert await world.run("answer = asks.status") == "pending"
+
+
+async def test_busy_worker_is_let_off_when_another_becomes_idle(world):
+    await world.start()
+    await _start_workers(world, 2)
+    await _busy(world, "a", "c1-worker-0")
+    await _busy(world, "b", "c1-worker-1")
+    await world.server.want(replicas=1)
+    await eventually(lambda: world.server.last.draining)
+    ((going,), (staying,)) = world.server.last.draining, world.server.last.workers
+    mine, other = ("a", "b") if going == "c1-worker-0" else ("b", "a")
+
+    world.let_go(other)
+
+    await eventually(lambda: _has_ended(world, staying))
+    await eventually(lambda: world.server.last.workers == (going,))
+    world.let_go(mine)
+    assert await world.run("answer = client.gather([a, b])") == ["a", "b"]
+    assert (world.started(mine), world.started(other)) == ([going], [staying])
 
 
 async def test_raised_number_cancels_a_drain_and_the_worker_works_again(world):
@@ -107,6 +125,43 @@ async def test_raised_number_cancels_a_drain_and_the_worker_works_again(world):
         await world.run(
             f"answer = client.submit(abs, -1, workers=[{worker!r}]).result()"
         )
+
+
+async def test_raised_number_stops_a_retirement_that_still_moves_data(world):
+    slow = world.folder / "slow.py"
+    slow.write_text(
+        "import asyncio, pathlib\n"
+        "def dask_setup(scheduler):\n"
+        "    track = scheduler._track_retire_worker\n"
+        "    async def slow(*args, **kwargs):\n"
+        "        pathlib.Path('moving').touch()\n"
+        "        while not pathlib.Path('moved').exists():\n"
+        "            await asyncio.sleep(0.05)\n"
+        "        return await track(*args, **kwargs)\n"
+        "    scheduler._track_retire_worker = slow\n"
+    )
+    await world.start(slow, world.plugin)
+    await _start_workers(world, 2)
+    await world.run(
+        "kept = client.submit(abs, -5, workers=['c1-worker-1'])\ndistributed.wait(kept)"
+    )
+    await _busy(world, "a", "c1-worker-0")
+    await world.server.want(replicas=1)
+    # The worker has been told to end once its data is moved.
+    await eventually((world.folder / "moving").exists)
+    await eventually(lambda: world.server.last.draining == ("c1-worker-1",))
+
+    await world.server.want(replicas=2)
+
+    await eventually(lambda: len(world.server.last.workers) == 2)
+    (world.folder / "moved").touch()
+    again = "client.submit(abs, -1, workers=['c1-worker-1']).result()"
+    assert await world.run(f"answer = {again}") == 1
+    assert not _has_ended(world, "c1-worker-1")
+
+    await world.server.want(replicas=1)
+    await eventually(lambda: _has_ended(world, "c1-worker-1"))
+    assert await world.run("answer = kept.result()") == 5
 
 
 async def test_only_copy_of_data_keeps_its_worker_until_it_is_released(world):

@@ -12,16 +12,17 @@ WATCH = """
 from distributed.core import rpc
 watchers = globals().get("watchers", [])
 async def watch():
-    comm = await rpc(client.scheduler.address).live_comm()
+    scheduler = rpc(client.scheduler.address)
+    comm = await scheduler.live_comm()
     await comm.write({"op": "subscribe_worker_status"})
     info = await comm.read()
-    watchers.append(comm)
+    watchers.append((scheduler, comm))
     return sorted(info["workers"])
 answer = client.sync(watch)
 """
 UNWATCH = """
 async def unwatch():
-    await watchers.pop().close()
+    await watchers.pop()[1].close()
 client.sync(unwatch)
 """
 
@@ -44,8 +45,7 @@ async def test_first_report_names_ports_and_versions(world):
 async def test_clients_are_counted_rightly(world):
     """Row 39 of users.md needs it: a held future of nobody is not a client."""
     await world.start()
-    await world.server.want()
-    await eventually(lambda: world.server.last.no_client_s > 0)
+    await world.told(lambda report: report.no_client_s > 0)
     await world.run("distributed.fire_and_forget(client.submit(abs, 1))")
     await eventually(lambda: world.server.last.clients == 1)
 
@@ -53,19 +53,16 @@ async def test_clients_are_counted_rightly(world):
     await world.run("second = distributed.Client(client.scheduler.address)")
     await world.run(WATCH)
     await world.run("second.close()")
-    await world.server.want()
-    await eventually(lambda: world.server.last.clients == 3)
+    await world.told(lambda report: report.clients == 3)
     assert world.server.last.no_client_s == 0
     await world.run(UNWATCH + "client.close()")
-    await world.server.want()
-    await eventually(lambda: world.server.last.clients == 1)
+    await world.told(lambda report: report.clients == 1)
 
     # The task of nobody is still there, and counts as work.
     assert world.server.last.unfinished == 1
     await world.close_client()
     await eventually(lambda: world.server.last.clients == 0)
-    await world.server.want()
-    await eventually(lambda: world.server.last.no_client_s > 0)
+    await world.told(lambda report: report.no_client_s > 0)
 
 
 async def test_tasks_of_any_state_with_work_ahead_are_counted(world):
@@ -87,8 +84,7 @@ async def test_tasks_of_any_state_with_work_ahead_are_counted(world):
         "long = client.submit(secede, folder)"
     )
     await eventually(lambda: world.started("inner"))
-    await world.server.want()
-    await eventually(lambda: world.server.last.unfinished == 4)
+    await world.told(lambda report: report.unfinished == 4)
 
     await world.run("del gpu, later")
     world.let_go("inner")
@@ -96,8 +92,7 @@ async def test_tasks_of_any_state_with_work_ahead_are_counted(world):
     await eventually(lambda: world.server.last.unfinished == 0)
     # Scattered data alone is no work.
     await world.run("kept = client.scatter(1)")
-    await world.server.want()
-    await eventually(lambda: world.server.last.idle_s > 0.5)
+    await world.told(lambda report: report.idle_s > 0.5)
     assert world.server.last.unfinished == 0
 
 
@@ -118,11 +113,7 @@ async def _busy_then_idle(world, task):
     world.let_go(task)
     await eventually(lambda: world.server.last.unfinished == 0)
 
-    async def idle():
-        await world.server.want()  # else the next report comes within 45 s
-        return 0.5 < world.server.last.idle_s < 20
-
-    await eventually(idle, every=0.3)
+    await world.told(lambda report: 0.5 < report.idle_s < 20)
 
 
 async def test_change_of_workers_is_told_at_once_and_held_calls_are_one(world):
