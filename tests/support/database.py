@@ -73,7 +73,7 @@ def make_backend(
     backend.routes = routes or FakeRoutes()
     if clock is not None:
         backend.clock = clock
-    backend.launcher.platform.now_ms = lambda: backend._now_ms()
+    backend.launcher.platform.now_ms = backend._now_ms
     return backend
 
 
