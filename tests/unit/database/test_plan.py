@@ -11,7 +11,14 @@ from backends.database.actions import (
 )
 from backends.database.launcher import JobState, JobView
 from backends.database.observed import LOST_AFTER_MS, Observed, Trouble
-from backends.database.plan import PROVE_AGAIN_MS, SILENT_AFTER_MS, STOP_AGAIN_MS, plan
+from backends.database.plan import (
+    PROVE_AGAIN_MS,
+    SILENT_AFTER_MS,
+    STOP_AGAIN_MS,
+    plan,
+    wants_route_proof,
+    wants_scheduler_proof,
+)
 from backends.database.records import Snapshot, WorkerStage
 from gateway.domain.cluster import ClusterPhase, FailureReason, StopReason
 from tests.support.database_rows import (
@@ -129,6 +136,25 @@ def test_w18_running_is_said_only_once_the_public_port_answers():
     assert runs.change is not None
     assert runs.change.cluster.phase is ClusterPhase.RUNNING
     assert runs.change.cluster.running_ms == NOW_MS
+
+
+@pytest.mark.parametrize(
+    ("made", "view", "want"),
+    [
+        pytest.param(STARTING, RUNNING, (False, False), id="not-called"),
+        pytest.param(CALLED, RUNNING, (True, False), id="called"),
+        pytest.param(CALLED, PENDING, (False, False), id="called-but-not-running"),
+        pytest.param(ROUTED, RUNNING, (False, True), id="routed"),
+        pytest.param(rows().running(), RUNNING, (False, False), id="running"),
+        pytest.param(
+            CALLED.cluster(active=False), RUNNING, (False, False), id="stopping"
+        ),
+    ],
+)
+def test_proofs_are_asked_for_only_when_they_decide_something(made, view, want):
+    cluster = made.build().cluster
+
+    assert (wants_scheduler_proof(cluster, view), wants_route_proof(cluster)) == want
 
 
 # Failures, each with its reason.

@@ -369,6 +369,18 @@ def test_a_report_cannot_hold_what_no_database_takes():
     assert len(beat.versions) == 20
 
 
+def test_a_worker_that_is_reported_again_is_no_news():
+    made = rows().running(2).worker(CONNECTED).worker(DRAINING)
+
+    change, _ = take_report(
+        made.build(),
+        report(workers=("c1-worker-0",), draining=("c1-worker-1",)),
+        NOW_MS,
+    )
+
+    assert change is None
+
+
 # Replies.
 
 
