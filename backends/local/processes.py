@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -98,6 +99,7 @@ def send_signal(identity: Identity, number: signal.Signals) -> None:
         os.close(descriptor)
 
 
+@cache
 def read_boot_id() -> str:
     """Return what is different after each start of the machine."""
     return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

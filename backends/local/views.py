@@ -24,22 +24,17 @@ def view_job(job: JobDirectory) -> JobView:
 
     A job whose shim was killed is ended on the way: see `settle_lost`.
     """
-    ended = read_record(job.exited)
     started = read_record(job.started)
+    # Nearly always so; and while the command lives there is no record of an end.
+    if started is not None and _lives(started, "child"):
+        return _show_running(started, frozenset({started["child"]["pid"]}))
+    ended = read_record(job.exited)
     if ended is None:
         if started is None:
             return JobView(JobState.ABSENT)
-        if is_alive(started):
-            return JobView(
-                JobState.RUNNING,
-                started_ms=started["started_ms"],
-                host=HOST,
-                pids=frozenset({started["child"]["pid"]}),
-            )
-        if not settle_lost(job, started):
-            return JobView(
-                JobState.RUNNING, started_ms=started["started_ms"], host=HOST
-            )
+        # The shim takes away what the command has left behind.
+        if _lives(started, "shim") or not settle_lost(job, started):
+            return _show_running(started, frozenset())
         ended = read_record(job.exited) or {}
     return JobView(
         JobState.ENDED,
@@ -54,13 +49,8 @@ def view_job(job: JobDirectory) -> JobView:
 
 
 def is_alive(started: Mapping[str, Any]) -> bool:
-    """Return whether the command or its shim runs, by the record of the start.
-
-    While the shim runs, it takes away what the command has left behind.
-    """
-    return started["boot_id"] == read_boot_id() and any(
-        is_running(Identity.parse(started[part])) for part in ("child", "shim")
-    )
+    """Return whether the command or its shim runs, by the record of the start."""
+    return _lives(started, "child") or _lives(started, "shim")
 
 
 def is_final(failure: Mapping[str, Any]) -> bool:
@@ -104,6 +94,18 @@ def describe_failure(
             )
         case stage:
             return f"cannot start the {role} ({stage}): {cause}"
+
+
+def _lives(started: Mapping[str, Any], part: str) -> bool:
+    return started["boot_id"] == read_boot_id() and is_running(
+        Identity.parse(started[part])
+    )
+
+
+def _show_running(started: Mapping[str, Any], pids: frozenset[int]) -> JobView:
+    return JobView(
+        JobState.RUNNING, started_ms=started["started_ms"], host=HOST, pids=pids
+    )
 
 
 def _describe_end(ended: Mapping[str, Any], started: Mapping[str, Any] | None) -> str:

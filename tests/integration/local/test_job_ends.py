@@ -267,6 +267,7 @@ async def test_after_a_restart_of_the_machine_every_job_has_ended(launcher, tmp_
     with a_stranger() as stranger:
         await launcher.start(a_job(*python("raise SystemExit(0)")))
         await wait_until_ended(launcher)
+        await end(launcher, SCHEDULER)  # its supervisor is gone as well
         directory = tmp_path / "clusters/c1/scheduler"
         (directory / "exit.json").unlink()
         record = records(tmp_path)
