@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib.metadata
-import os
 import secrets
 import signal
 import tempfile
@@ -148,8 +147,3 @@ async def _wait_for_interrupt() -> None:
     await interrupted.wait()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)
-
-
-def keep_from_environment() -> bool:
-    """Return whether ``KEEP=1`` was given to ``make demo``."""
-    return os.environ.get("KEEP", "") not in {"", "0"}
