@@ -5,7 +5,9 @@ import stat
 import pytest
 
 from backends.database.launcher import JobState, StartFailed
+from backends.local import shim, starting
 from backends.local.launcher import PLUGIN
+from backends.local.layout import JobDirectory, try_lock
 from gateway.domain.errors import ConfigError, InvariantError, Unavailable
 from tests.support.jobs import (
     SCHEDULER,
@@ -167,3 +169,38 @@ async def test_set_up_makes_a_directory_that_only_we_may_enter(tmp_path):
 
 def test_the_plugin_that_schedulers_load_is_where_the_launcher_looks():
     assert PLUGIN.is_file()
+
+
+async def test_a_supervisor_that_dies_at_once_is_tried_again_and_named(
+    launcher, tmp_path, monkeypatch
+):
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise SystemExit('no luck')")
+    with monkeypatch.context() as patch:
+        patch.setattr(shim, "__file__", str(broken))
+        with pytest.raises(Unavailable, match=r"supervisor\.log"):
+            await launcher.start(a_job(*python("pass")))
+
+    log = tmp_path / "clusters/c1/scheduler/supervisor.log"
+    assert log.read_text() == "no luck\n"
+    assert (await view(launcher)).state is JobState.ABSENT
+    await launcher.start(a_job(*python("import time; time.sleep(99)")))
+    assert (await view(launcher)).state is JobState.RUNNING
+
+
+async def test_a_job_that_somebody_holds_for_too_long_is_tried_again(
+    launcher, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(starting, "_LOCK_TIMEOUT_S", 0.2)
+    directory = tmp_path / "clusters/c1/scheduler"
+    directory.mkdir(parents=True)
+
+    with try_lock(JobDirectory(directory)) as lock:
+        assert lock is not None
+        with pytest.raises(Unavailable, match="locked"):
+            await launcher.start(a_job(*python("pass")))
+        # Nor can it be stopped while nobody knows what becomes of it.
+        assert not await launcher.stop(SCHEDULER)
+
+    await launcher.start(a_job(*python("import time; time.sleep(99)")))
+    assert (await view(launcher)).state is JobState.RUNNING

@@ -12,7 +12,7 @@ ENTRIES = {
     "alice": SimpleNamespace(
         pw_name="alice", pw_uid=1001, pw_gid=100, pw_dir="/homes/alice"
     ),
-    "root": SimpleNamespace(pw_name="root", pw_uid=0, pw_gid=0, pw_dir="/root"),
+    "root": SimpleNamespace(pw_name="root", pw_uid=0, pw_gid=0, pw_dir="/"),
     "toor": SimpleNamespace(pw_name="toor", pw_uid=0, pw_gid=100, pw_dir="/"),
     "postgres": SimpleNamespace(pw_name="postgres", pw_uid=105, pw_gid=7, pw_dir="/"),
 }
