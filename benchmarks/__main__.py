@@ -101,6 +101,7 @@ def _life(
             for key, _ in _alternate(sides, number):
                 _say("life", number, key)
                 seconds = life.measure_life(servers[key].public, ASKER, PASSWORD)
+                servers[key].process.wait_jobs_gone()
                 if number >= 0:
                     found[key].append(seconds)
             seconds = life.measure_bare()

@@ -14,6 +14,7 @@ import psutil
 ROOT = Path(__file__).parents[1]
 _READY_S = 180
 _STOP_S = 30
+_JOBS_S = 60
 _MARK = "DASKFLEET_BENCHMARK"
 
 
@@ -94,6 +95,15 @@ class ServerProcess:
         memory = self.process.memory_full_info()
         return int(memory.rss), int(memory.uss)
 
+    def wait_jobs_gone(self) -> None:
+        """Wait until nothing of the last cluster runs beside what comes next."""
+        deadline = time.monotonic() + _JOBS_S
+        while time.monotonic() < deadline:
+            left = [p for p in self._leftovers() if p.pid != self.pid]
+            if all(_is_proxy(process) for process in left):
+                return
+            time.sleep(0.5)
+
     def tail(self, lines: int = 40) -> str:
         if not self.log.exists():
             return "(no log)"
@@ -125,3 +135,10 @@ class ServerProcess:
         except (psutil.Error, OSError):
             return False
         return any(mark in word for word in words)
+
+
+def _is_proxy(process: psutil.Process) -> bool:
+    try:
+        return process.name().startswith(("traefik", "dask-gateway-pro"))
+    except psutil.Error:
+        return True  # gone meanwhile
