@@ -1,6 +1,7 @@
 """The command line: ``daskfleet gateway``, ``demo``, ``check-config``, ..."""
 
 import argparse
+import getpass
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,6 +67,13 @@ def build_parser() -> argparse.ArgumentParser:
         "--force", action="store_true", help="overwrite the file if it exists"
     )
     generate.set_defaults(run=_generate_config)
+
+    password = commands.add_parser(
+        "hash-password",
+        help="ask for a password and print its line for a password file",
+    )
+    password.add_argument("user", help="name of the user")
+    password.set_defaults(run=_hash_password)
     return parser
 
 
@@ -118,6 +126,22 @@ def _generate_config(parsed: argparse.Namespace) -> int:
     except FileExistsError:
         raise ConfigError([f"{path}: exists already; --force overwrites it"]) from None
     print(f"Wrote {path}")  # noqa: T201 - a command's own output
+    return 0
+
+
+def _hash_password(parsed: argparse.Namespace) -> int:
+    from gateway.auth.passwords import hash_password, parse_password_file  # noqa: PLC0415 - only what a command needs
+
+    is_terminal = sys.stdin.isatty()
+    password = getpass.getpass() if is_terminal else sys.stdin.readline().rstrip("\n")
+    if not password:
+        raise ConfigError(["the password is empty; type one, or pipe it in"])
+    if is_terminal and getpass.getpass("Again: ") != password:
+        raise ConfigError(["the passwords differ; type the command again"])
+    line = f"{parsed.user}:{hash_password(password)}"
+    if parsed.user not in parse_password_file(line):
+        raise ConfigError([f"{parsed.user!r} cannot be a user's name here"])
+    print(line)  # noqa: T201 - a command's own output
     return 0
 
 

@@ -1,5 +1,6 @@
 """``daskfleet check-config`` and ``daskfleet generate-config``."""
 
+import io
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 from gateway import __version__
 from gateway.__main__ import main
+from gateway.auth.passwords import parse_password_file
 from gateway.config.dropin import peer_names
 
 BASE = "c.DaskGateway.backend_class = 'gateway.config.backend.Backend'\n"
@@ -120,3 +122,29 @@ def test_checking_leaves_the_machine_as_it_was(tmp_path) -> None:
 
     assert (found.returncode, found.stderr) == (0, "")
     assert [entry.name for entry in tmp_path.iterdir()] == ["config.py"]
+
+
+def test_a_hashed_password_is_a_line_of_a_password_file(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("s3cret\n"))
+
+    assert main(["hash-password", "alice"]) == 0
+
+    line = capsys.readouterr().out
+    assert "s3cret" not in line
+    assert list(parse_password_file(line)) == ["alice"]
+
+
+@pytest.mark.parametrize(
+    ("user", "typed", "want"),
+    [
+        pytest.param("alice", "\n", "password is empty", id="no-password"),
+        pytest.param("#x", "y\n", "cannot be a user's name", id="comment"),
+        pytest.param("a:b", "y\n", "no argon2 hash", id="colon"),
+    ],
+)
+def test_what_cannot_be_a_line_is_refused(capsys, monkeypatch, user, typed, want):
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+
+    assert main(["hash-password", user]) == 78
+
+    assert want in capsys.readouterr().err
