@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from gateway.domain.errors import ConfigError, InvariantError, Unavailable
 
@@ -202,6 +203,7 @@ def errors_of_absence(url: URL) -> tuple[type[BaseException], ...]:
             asyncpg.InsufficientResourcesError,
             asyncpg.QueryCanceledError,
             asyncpg.DeadlockDetectedError,
+            asyncpg.IdleInTransactionSessionTimeoutError,
         )
     return errors
 
@@ -227,11 +229,20 @@ def _make_engines(
         writer = create_async_engine(
             url,
             pool_size=_POOL_SIZE,
-            connect_args={"timeout": timeout_s, "command_timeout": timeout_s},
+            connect_args={
+                "timeout": timeout_s,
+                "command_timeout": timeout_s,
+                # A server that is frozen or cut off in a transaction must not
+                # keep its locks: the others wait for them.
+                "server_settings": {
+                    "idle_in_transaction_session_timeout": str(round(timeout_s * 1000))
+                },
+            },
             **options,
         )
         return writer, writer.execution_options(isolation_level="AUTOCOMMIT")
     # One writer: our own wait in turn here, rather than in SQLite's busy loop.
+    options["poolclass"] = AsyncAdaptedQueuePool  # in memory it would be another
     writer = create_async_engine(url, pool_size=1, **options)
     prepare_sqlite(writer)
     if is_in_memory(url):

@@ -20,6 +20,7 @@ from backends.database.identity import ProcessIdentity
 from backends.database.records import Snapshot
 from backends.database.statements import LIVE_PHASES, build_upsert
 from backends.database.tables import clusters, servers
+from gateway.domain.addresses import is_loopback_url
 from gateway.ports import Clock
 
 # Rows of servers that are long dead have no meaning; a few are kept for people.
@@ -55,16 +56,26 @@ class Lease:
         How long the others wait for a server that is silent.
     clock
         Only differences count.
+    url
+        Where the proxy reaches this server; empty if nobody need know.
     """
 
     def __init__(
-        self, database: Database, *, server: str, lease_s: float, clock: Clock
+        self,
+        database: Database,
+        *,
+        server: str,
+        lease_s: float,
+        clock: Clock,
+        url: str = "",
     ) -> None:
         self._database = database
         self._server = server
         self._lease_s = lease_s
+        self._url = url
         self._clock = clock
         self._until = float("-inf")
+        self._is_given_back = False
         self._process: ProcessIdentity | None = None
 
     @property
@@ -86,7 +97,12 @@ class Lease:
 
         async def work(connection: AsyncConnection) -> None:
             query = build_upsert(connection, servers, ("id",), ("until_ms",))
-            values = {"id": self._server, "until_ms": until_ms, "process": process}
+            values = {
+                "id": self._server,
+                "until_ms": until_ms,
+                "process": process,
+                "url": self._url,
+            }
             await connection.execute(query.values(values))
 
         await self._database.write(work)
@@ -95,7 +111,29 @@ class Lease:
     async def release(self) -> None:
         """Give it back, so that the others need not wait."""
         self._until = float("-inf")
+        self._is_given_back = True
         await self._delete_servers([self._server])
+
+    async def list_gateways(self) -> tuple[str, ...]:
+        """Return where the proxy reaches each server that lives, in order.
+
+        This one is among them until it has given its lease back, even if the
+        lease is over: it asks, so it lives. Another machine's loopback is not.
+        """
+        query = select(servers.c.url, servers.c.process).where(
+            servers.c.id != self._server,
+            servers.c.until_ms > now_ms(),
+            servers.c.url != "",
+        )
+
+        async def work(connection: AsyncConnection) -> list[Any]:
+            return list(await connection.execute(query))
+
+        found = await self._database.read(work)
+        urls = {url for url, process in found if self._reaches(url, process)}
+        if self._url and not self._is_given_back:
+            urls.add(self._url)
+        return tuple(sorted(urls))
 
     async def drop_dead_servers(self) -> None:
         """Delete leases of servers that have surely ended.
@@ -170,6 +208,15 @@ class Lease:
             return await connection.scalar(query) is not None
 
         return await self._database.read(work)
+
+    def _reaches(self, url: str, text: str) -> bool:
+        theirs = ProcessIdentity.parse(text)
+        is_here = (
+            theirs is not None
+            and self._process is not None
+            and theirs.machine == self._process.machine
+        )
+        return is_here or not is_loopback_url(url)
 
     def _find_dead(self, found: list[Any]) -> list[str]:
         here = self._process or ProcessIdentity.of_this_process()

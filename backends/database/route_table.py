@@ -6,6 +6,7 @@ from typing import Final
 import structlog
 
 from backends.database.engine import Database
+from backends.database.leases import Lease
 from backends.database.lookups import list_routes
 from backends.database.routes import Route, Routes
 
@@ -16,12 +17,20 @@ _PAUSE_S: Final = 0.05
 
 
 class RouteTable:
-    """Publishes the routes of all running clusters, each time they differ."""
+    """Publishes all routes and the gateways that serve, each time they differ.
 
-    def __init__(self, database: Database, routes: Routes) -> None:
+    Parameters
+    ----------
+    lease
+        Knows the gateways.
+    """
+
+    def __init__(self, database: Database, routes: Routes, lease: Lease) -> None:
         self._database = database
         self._routes = routes
-        self._published: list[Route] | None = None
+        self._lease = lease
+        self._published: tuple[list[Route], tuple[str, ...]] | None = None
+        self._is_shared = False
         self._is_dirty = asyncio.Event()
         self._lock = asyncio.Lock()
 
@@ -29,14 +38,36 @@ class RouteTable:
         """Say that a cluster has changed."""
         self._is_dirty.set()
 
+    def recheck(self) -> None:
+        """Say that a gateway may have come or gone.
+
+        Gateways of one machine share the proxy's table, and one that had stopped
+        for a while may have written an old one: what stands there is compared.
+        """
+        if self._is_shared:
+            self._published = None
+        self._is_dirty.set()
+
     async def refresh(self) -> None:
         """Return once the table is no older than this call."""
         async with self._lock:
-            wanted = await list_routes(self._database)
+            gateways = await self._lease.list_gateways()
+            wanted = await list_routes(self._database), gateways
+            self._is_shared |= len(gateways) > 1
             if wanted != self._published:
-                await self._routes.publish(wanted)
+                await self._routes.publish(*wanted)
                 self._published = wanted
-                log.debug("routes published", routes=len(wanted))
+                log.debug(
+                    "routes published", routes=len(wanted[0]), gateways=len(gateways)
+                )
+
+    async def leave(self) -> None:
+        """Take this gateway, whose lease was given back, out of the table.
+
+        The last one stays in it: its successor usually has the same address.
+        """
+        if await self._lease.list_gateways():
+            await self.refresh()
 
     async def run(self) -> None:
         """Refresh after each wake, for ever; what fails is for the caller to retry."""

@@ -39,8 +39,18 @@ class Routes(Protocol):
         """Release what this object holds; the proxy goes on serving."""
         ...
 
-    async def publish(self, routes: Sequence[Route]) -> None:
-        """Make the table exactly ``routes``; returns once it is written."""
+    async def publish(
+        self, routes: Sequence[Route], gateways: Sequence[str] = ()
+    ) -> None:
+        """Make the table exactly this; returns once it is written.
+
+        Parameters
+        ----------
+        routes
+            Of all running clusters.
+        gateways
+            URLs of all gateways that serve the API; none means this one alone.
+        """
         ...
 
     async def prove(self, cluster: str, ca_certificate: str) -> bool:

@@ -58,6 +58,11 @@ class RuntimeSettings:
     """How one server runs; see the settings of the same names in ``config``.
 
     All times are in seconds.
+
+    Parameters
+    ----------
+    gateway_url
+        Where the proxy reaches this server.
     """
 
     url: URL
@@ -71,6 +76,7 @@ class RuntimeSettings:
     lease_s: float = 15.0
     retention_s: float = 86400.0
     cleanup_period_s: float = 600.0
+    gateway_url: str = ""
 
 
 class Runtime:
@@ -109,9 +115,13 @@ class Runtime:
         self.keyring = Keyring(self.database, Vault(settings.keys), clock)
         self.store = Store(self.database, server=self.server, announce=self._announce)
         self.lease = Lease(
-            self.database, server=self.server, lease_s=settings.lease_s, clock=clock
+            self.database,
+            server=self.server,
+            lease_s=settings.lease_s,
+            clock=clock,
+            url=settings.gateway_url,
         )
-        self.routes = RouteTable(self.database, routes)
+        self.routes = RouteTable(self.database, routes, self.lease)
         self._feed = ChangeFeed(
             self.database,
             server=self.server,
@@ -166,8 +176,11 @@ class Runtime:
         self._reconciler.queue.close()
         try:
             await self.lease.release()
+            await self.routes.leave()
         except Unavailable as error:
             self.outage.note(error)  # it ends by itself
+        except OSError as error:  # the others write the table, too
+            log.warning("table not written at the end", error=str(error))
         self.waiters.ring_all()
 
     async def close(self) -> None:
@@ -233,6 +246,7 @@ class Runtime:
             except Unavailable as error:
                 self.outage.note(error)
                 continue
+            self.routes.recheck()
             for name in names:
                 self._wake(name)
 

@@ -59,6 +59,7 @@ def make_settings(config: DBBackendBase) -> RuntimeSettings:
         lease_s=config.lease_duration,
         retention_s=config.db_cluster_max_age,
         cleanup_period_s=config.db_cleanup_period,
+        gateway_url=config.proxy.gateway_url or config.gateway_url,
     )
 
 

@@ -167,6 +167,8 @@ servers: Final = Table(
     Column("until_ms", BigInteger, nullable=False),
     # Which process, as others on the same machine can check it.
     Column("process", Text, nullable=False),
+    # Where the proxy reaches it; empty if it is an older version that says nothing.
+    Column("url", Text, nullable=False, server_default=""),
 )
 
 settings: Final = Table(

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -31,6 +31,7 @@ from backends.routing.table import (
     PUBLIC,
     TableSettings,
     build_table,
+    parse_gateways,
     parse_routes,
     select_routes,
 )
@@ -44,6 +45,12 @@ log = structlog.get_logger(__name__)
 # A handshake on one machine takes 5 ms; the rest is for a loaded one.
 _PROOF_S: Final = 5.0
 _CERTIFICATE_PERIOD_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    routes: tuple[Route, ...]
+    gateways: tuple[str, ...]
 
 
 class TraefikRoutes:
@@ -65,10 +72,11 @@ class TraefikRoutes:
         self._table_path = settings.directory / "routes.yml"
         self._lock_path = settings.directory / "routes.lock"
         self._process = TraefikProcess(settings, self._refresh)
-        self._publisher = Publisher[tuple[Route, ...]](self._write)
+        self._publisher = Publisher[_Table](self._write)
         self._supervisor = Supervisor()
         self._internal_port: int | None = None
         self._refused: tuple[str, ...] = ()
+        self._gateways = settings.gateway_urls
 
     @property
     def pid(self) -> int | None:
@@ -113,18 +121,30 @@ class TraefikRoutes:
         if not self._settings.externally_managed:
             await self._process.stop()
 
-    async def publish(self, routes: Sequence[Route]) -> None:
-        """Make the table exactly ``routes``; returns once it is written.
+    async def publish(
+        self, routes: Sequence[Route], gateways: Sequence[str] = ()
+    ) -> None:
+        """Make the table exactly this; returns once it is written.
 
         A route that cannot be served is left out and logged: one cluster's
         fault must not keep others from theirs.
+
+        Parameters
+        ----------
+        routes
+            Of all running clusters.
+        gateways
+            URLs of all gateways that serve the API; none means the settings'.
         """
+        self._gateways = tuple(gateways) or self._settings.gateway_urls
         chosen, refused = select_routes(routes, self._find_reserved_ports())
         for reason in refused:
             if reason not in self._refused:
                 log.error("route refused", reason=reason)
         self._refused = refused
-        await self._publisher.publish(chosen, interval_s=interval_s(len(chosen)))
+        await self._publisher.publish(
+            _Table(chosen, self._gateways), interval_s=interval_s(len(chosen))
+        )
 
     async def prove(self, cluster: str, ca_certificate: str) -> bool:
         """Return whether the cluster answers at the public port, by its own CA."""
@@ -139,13 +159,14 @@ class TraefikRoutes:
             route.host, route.scheduler_port, route.cluster, ca_certificate
         )
 
-    def _write(self, routes: tuple[Route, ...]) -> None:
+    def _write(self, table: _Table) -> None:
         """Write the table; blocking."""
         with locked(self._lock_path):
-            self._write_if_changed(routes)
+            self._write_if_changed(table)
 
-    def _write_if_changed(self, routes: tuple[Route, ...]) -> None:
-        text = json.dumps(build_table(routes, self._table_settings()))
+    def _write_if_changed(self, table: _Table) -> None:
+        settings = self._table_settings(table.gateways)
+        text = json.dumps(build_table(table.routes, settings))
         if text != read_text(self._table_path):
             write_atomically(self._table_path, text)
 
@@ -155,13 +176,16 @@ class TraefikRoutes:
         # A publish in between would be undone.
         with locked(self._lock_path):
             try:
-                routes = parse_routes(json.loads(read_text(self._table_path) or ""))
+                table = json.loads(read_text(self._table_path) or "")
+                routes, gateways = parse_routes(table), parse_gateways(table)
             except ValueError:
-                routes = ()  # never written, or not by us
+                routes, gateways = (), ()  # never written, or not by us
+            # Who of the others still serves is known at the next publish.
+            gateways = tuple(sorted({*gateways, *self._settings.gateway_urls}))
             chosen, _ = select_routes(routes, self._find_reserved_ports())
-            self._write_if_changed(chosen)
+            self._write_if_changed(_Table(chosen, gateways))
 
-    def _table_settings(self) -> TableSettings:
+    def _table_settings(self, gateways: tuple[str, ...]) -> TableSettings:
         settings = self._settings
         if settings.tls_cert is not None and settings.tls_key is not None:
             certificate, key = settings.tls_cert.absolute(), settings.tls_key.absolute()
@@ -169,7 +193,7 @@ class TraefikRoutes:
             certificate = key = settings.directory / "default.pem"
             ensure_certificate(certificate, self._clock.now())
         return TableSettings(
-            gateway_urls=settings.gateway_urls,
+            gateway_urls=gateways,
             certificate=str(certificate),
             key=str(key),
             base_path=settings.base_path,
@@ -181,7 +205,8 @@ class TraefikRoutes:
 
     def _find_reserved_ports(self) -> frozenset[int]:
         settings = self._settings
-        ports = {urlsplit(url).port or 80 for url in settings.gateway_urls}
+        urls = {*settings.gateway_urls, *self._gateways}
+        ports = {urlsplit(url).port or 80 for url in urls}
         ports.add(parse_address(settings.address)[1])
         if settings.dask_address is not None:
             ports.add(parse_address(settings.dask_address)[1])

@@ -31,7 +31,8 @@ class RoutingSettings:
     data_directory
         Of the gateway; everything of the proxy is kept in its ``traefik/``.
     gateway_urls
-        Where the proxy finds the API: one URL per gateway, without a path.
+        Where the proxy finds the API, without a path: usually this gateway's own
+        URL alone, since those of all that serve are published with the routes.
     address
         ``[host]:port`` of the public port: API, dashboards, and Dask traffic.
     tcp_address
@@ -104,20 +105,6 @@ def is_host(text: str) -> bool:
         return "%" not in text and bool(ip_address(text))
     except ValueError:
         return False
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether ``host`` is this machine by its very name.
-
-    Examples
-    --------
-    >>> [is_loopback(t) for t in ("127.0.0.5", "::1", "localhost", "node-7")]
-    [True, True, True, False]
-    """
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def is_port(port: int) -> bool:

@@ -14,9 +14,9 @@ from backends.routing.middlewares import AUTH_PATH, build_middlewares
 from backends.routing.settings import (
     format_host_port,
     is_host,
-    is_loopback,
     is_port,
 )
+from gateway.domain.addresses import is_loopback
 from gateway.domain.names import SNI_PREFIX, format_sni, is_cluster_name
 
 PUBLIC: Final = "public"  # entry points, as the static configuration names them
@@ -140,6 +140,21 @@ def parse_routes(table: Mapping[str, Any]) -> tuple[Route, ...]:
             for name in sorted(table["tcp"]["services"])
             if name.startswith("cluster-")
         )
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"not a routing table of ours: {error!r}") from error
+
+
+def parse_gateways(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return where ``table``, which `build_table` has made, says the API is.
+
+    Raises
+    ------
+    ValueError
+        If the table is not one of ours.
+    """
+    try:
+        servers = table["http"]["services"]["api"]["loadBalancer"]["servers"]
+        return tuple(str(server["url"]) for server in servers)
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError(f"not a routing table of ours: {error!r}") from error
 

@@ -12,6 +12,8 @@ class FakeRoutes:
     ----------
     table
         As last published.
+    gateways
+        As last published.
     publications
         Each table, in order.
     dead
@@ -22,6 +24,7 @@ class FakeRoutes:
 
     def __init__(self) -> None:
         self.table: tuple[Route, ...] = ()
+        self.gateways: tuple[str, ...] = ()
         self.publications: list[tuple[Route, ...]] = []
         self.dead: set[str] = set()
         self.impostors: set[str] = set()
@@ -34,11 +37,13 @@ class FakeRoutes:
     async def cleanup(self) -> None:
         pass
 
-    async def publish(self, routes: Sequence[Route]) -> None:
+    async def publish(
+        self, routes: Sequence[Route], gateways: Sequence[str] = ()
+    ) -> None:
         if self.failures > 0:
             self.failures -= 1
             raise OSError("no space left on device")
-        self.table = tuple(routes)
+        self.table, self.gateways = tuple(routes), tuple(gateways)
         self.publications.append(self.table)
 
     async def prove(self, cluster: str, ca_certificate: str) -> bool:
