@@ -16,6 +16,10 @@ ALLOWED = (
     ("os.stat", "linecache.py", ("checkcache", "updatecache")),
     ("io.TextIOWrapper.read", "linecache.py", ("updatecache",)),
     ("io.BufferedReader.read", "linecache.py", ("updatecache",)),
+    # asyncpg looks for a password file and certificates each time it connects, and
+    # has no way to be told that there are none; connections are pooled.
+    ("os.stat", "asyncpg/connect_utils.py", ("_parse_connect_dsn_and_args",)),
+    ("os.path.abspath", "asyncpg/connect_utils.py", ("_dot_postgresql_path",)),
     # Imports inside functions happen once, at the first call.
     ("os.stat", "<frozen importlib._bootstrap>", ("_find_and_load",)),
     ("os.listdir", "<frozen importlib._bootstrap>", ("_find_and_load",)),

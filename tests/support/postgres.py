@@ -6,9 +6,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -46,7 +45,7 @@ class PostgresServer:
         self._directory = directory
         self._data = directory / "data"
         self._log = directory / "postgres.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: psutil.Process | None = None
         self.port = _find_free_port()
         shutil.chown(directory, *_account())
         self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", "daskfleet")
@@ -56,46 +55,46 @@ class PostgresServer:
         options = {
             "port": str(self.port),
             "listen_addresses": "127.0.0.1",
-            "unix_socket_directories": "",
+            "unix_socket_directories": "''",
             "max_connections": "100",
             # The machine does not lose power here; a kill -9 loses nothing.
             "fsync": "off",
         }
-        words = [f"-c{name}={value}" for name, value in options.items()]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._binaries / "postgres", "-D", self._data, *words],
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-                **_as_account(),
-            )
-        self._wait_ready()
+        words = " ".join(f"-c{name}={value}" for name, value in options.items())
+        # A daemon, no child of ours: it outlives the test that first asked for it.
+        self._run(
+            *("pg_ctl", "start", "-w", "-t", str(_START_S), "-D", str(self._data)),
+            *("-l", str(self._log), "-o", words),
+        )
+        self._process = psutil.Process(self._read_pid())
         return self
 
     def stop(self) -> None:
         """Stop it at once and in order."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait(_START_S)
+        if self._process is not None:
+            with suppress(psutil.NoSuchProcess):
+                self._process.send_signal(signal.SIGINT)
+            psutil.wait_procs([self._process], timeout=_START_S)
 
     def kill(self) -> None:
         """Kill it with all its processes."""
-        for process in self._all():
-            process.kill()
-        if self._process is not None:
-            self._process.wait(_START_S)
+        found = self._all()
+        for process in found:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(found, timeout=_START_S)
 
     def pause(self) -> None:
         """Freeze it: connections stay open and nothing is answered."""
         for process in self._all():
-            process.suspend()
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
 
     def resume(self) -> None:
         """Let it go on."""
         for process in self._all():
-            process.resume()
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def create_database(self) -> str:
         """Return the URL of a new, empty database."""
@@ -105,37 +104,29 @@ class PostgresServer:
         )
         return f"postgresql://daskfleet@127.0.0.1:{self.port}/{name}"
 
-    def _wait_ready(self) -> None:
-        deadline = time.monotonic() + _START_S
-        words = ("-h", "127.0.0.1", "-p", str(self.port), "-d", "postgres")
-        while True:
-            if (
-                subprocess.run(
-                    [self._binaries / "pg_isready", "-q", *words], check=False
-                ).returncode
-                == 0
-            ):
-                return
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no PostgreSQL:\n{self._log.read_text()}")
-            time.sleep(0.05)
+    def _read_pid(self) -> int:
+        return int((self._data / "postmaster.pid").read_text().split()[0])
 
     def _all(self) -> list[psutil.Process]:
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None or not self._process.is_running():
             return []
-        parent = psutil.Process(self._process.pid)
-        return [parent, *parent.children(recursive=True)]
+        return [self._process, *self._process.children(recursive=True)]
 
     def _run(self, program: str, *words: str) -> None:
         done = subprocess.run(
             [self._binaries / program, *words],
-            capture_output=True,
-            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # a pipe would stay open in the server
+            stderr=subprocess.DEVNULL,
             check=False,
             cwd="/",
             **_as_account(),
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, (program, self._log.exists() and self.tail())
+
+    def tail(self) -> str:
+        """Return the end of the server's log."""
+        return self._log.read_text(errors="replace")[-4000:]
 
 
 @contextmanager
