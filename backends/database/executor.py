@@ -114,6 +114,7 @@ class Executor:
         log.info("job started", job=ref.name)
 
     async def _stop(self, ref: JobRef, memory: Memory) -> None:
+        memory.asked_ms.setdefault(ref, self._now_ms())
         async with self._slots, asyncio.timeout(_CALL_S):
             is_gone = await self._launcher.stop(ref)
         if is_gone:
@@ -134,11 +135,13 @@ class Executor:
                 assert_never(action)
 
     def _note_trouble(self, ref: JobRef, error: Exception, memory: Memory) -> None:
-        now_ms = round(self._clock.now().timestamp() * 1000)
         known = memory.troubles.get(ref)
         text = str(error) or type(error).__name__
-        since_ms = now_ms if known is None else known.since_ms
+        since_ms = self._now_ms() if known is None else known.since_ms
         memory.troubles[ref] = Trouble(text, since_ms)
+
+    def _now_ms(self) -> int:
+        return round(self._clock.now().timestamp() * 1000)
 
 
 def _build_job(snapshot: Snapshot, ref: JobRef, credentials: Credentials) -> JobSpec:

@@ -30,6 +30,7 @@ class Memory:
     refused: dict[JobRef, str] = field(default_factory=dict)
     troubles: dict[JobRef, Trouble] = field(default_factory=dict)
     stopped: set[JobRef] = field(default_factory=set)
+    asked_ms: dict[JobRef, int] = field(default_factory=dict)
 
     def note_jobs(self, jobs: Mapping[JobRef, JobView], now_ms: int) -> None:
         """Keep since when each job of ``jobs`` is absent."""
@@ -41,7 +42,7 @@ class Memory:
         """Drop what concerns jobs that the database no longer counts."""
         left = set(snapshot.job_refs())
         self.stopped &= left
-        for kept in (self.refused, self.troubles):
+        for kept in (self.refused, self.troubles, self.asked_ms):
             for ref in [ref for ref in kept if ref not in left]:
                 del kept[ref]
 
@@ -86,6 +87,7 @@ class Observer:
             refused=dict(memory.refused),
             troubles=dict(memory.troubles),
             stopped=frozenset(memory.stopped),
+            asked_ms=dict(memory.asked_ms),
             scheduler_proved=await self._prove_scheduler(snapshot, jobs),
             route_proved=await self._prove_route(snapshot),
             serving_since_ms=self._serving_since_ms,

@@ -45,6 +45,8 @@ class Observed:
         Starts that keep failing.
     stopped
         Jobs of which the launcher said that nothing is left.
+    asked_ms
+        Since when each job has been asked to end.
     scheduler_proved
         Whether the scheduler at the reported port proved the cluster's CA and
         owns the port; ``None`` if it was not asked.
@@ -59,6 +61,7 @@ class Observed:
     refused: Mapping[JobRef, str] = field(default_factory=dict)
     troubles: Mapping[JobRef, Trouble] = field(default_factory=dict)
     stopped: frozenset[JobRef] = frozenset()
+    asked_ms: Mapping[JobRef, int] = field(default_factory=dict)
     scheduler_proved: bool | None = None
     route_proved: bool = False
     serving_since_ms: int = 0

@@ -33,7 +33,10 @@ from gateway.domain.cluster import (
 from gateway.domain.lifetime import decide_stop
 
 # A launcher that is asked to stop a job is asked again so often.
-STOP_AGAIN_MS: Final = 500
+STOP_AGAIN_MS: Final = 250
+# Idle workers end within a second. Longer than this a scheduler is not kept for
+# workers that do not end: those that compute are given some seconds by Dask.
+WORKERS_FIRST_MS: Final = 5_000
 # A port or route that could not be proved is tried again so often.
 PROVE_AGAIN_MS: Final = 250
 # Held syncs come every 45 s and the plugin's backoff ends at 15 s: thrice that.
@@ -118,6 +121,8 @@ def _plan_teardown(desired: Snapshot, observed: Observed, now_ms: int) -> Plan:
         StopJob(ref) for ref in desired.job_refs() if ref not in observed.stopped
     )
     if left:
+        if _is_kept_for_workers(desired, observed, now_ms):
+            left = tuple(a for a in left if a.ref != desired.cluster.scheduler_ref)
         return Plan(actions=left, look_again_ms=now_ms + STOP_AGAIN_MS)
     cluster = desired.cluster
     phase = ClusterPhase.FAILED if cluster.is_failing else ClusterPhase.STOPPED
@@ -133,6 +138,20 @@ def _plan_teardown(desired: Snapshot, observed: Observed, now_ms: int) -> Plan:
     kind = EventType.WARNING if cluster.is_failing else EventType.NORMAL
     event = ClusterEvent(now_ms, kind, str(phase), cluster.message)
     return Plan(Change(after, workers, (event,)))
+
+
+def _is_kept_for_workers(desired: Snapshot, observed: Observed, now_ms: int) -> bool:
+    # A scheduler that ends tells its workers to, by way of the nannies that have
+    # just been asked themselves: both then wait for each other until the nanny
+    # kills, 8 s later (distributed 2026.8). Workers that go first go at once.
+    scheduler = desired.cluster.scheduler_ref
+    if observed.view(scheduler).state is not JobState.RUNNING:
+        return False
+    return any(
+        now_ms < observed.asked_ms.get(ref, now_ms) + WORKERS_FIRST_MS
+        for ref in desired.job_refs()
+        if ref != scheduler and observed.view(ref).state is JobState.RUNNING
+    )
 
 
 def _plan_failure(cluster: ClusterRecord, failure: _Failure, now_ms: int) -> Plan:

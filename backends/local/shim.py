@@ -60,6 +60,7 @@ FILES = "files"
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _CHUNK = 65536  # the size of a pipe
 _TICK_S = 0.2  # how soon a process that appeared during an escalation is hit
+_ALONE_S = 3.0  # that the command has to end its children itself
 _EXEC_FAILED = 127
 # Room for exit.json, taken at the start: a full disk must not cost the status.
 _EXIT_ROOM = 512
@@ -103,6 +104,7 @@ class Supervisor:
         self.stop_asked: float | None = None
         self.ended: float | None = None
         self.sent: signal.Signals | None = None
+        self.spread = False
         self.output, self.child_output = os.pipe()
         os.set_blocking(self.output, False)
         self.log = Log(job["log_limit_bytes"])
@@ -219,6 +221,9 @@ class Supervisor:
         The first two once: Dask takes a second one for impatience.
         """
         due = self.choose_due()
+        if due == signal.SIGINT:
+            self._interrupt()
+            return
         if due is None or (due == self.sent and due != signal.SIGKILL):
             return
         self.sent = due
@@ -227,6 +232,20 @@ class Supervisor:
         if self.ended is not None or due == signal.SIGKILL:
             for pid in find_descendants(os.getpid()):
                 signal_quietly(os.kill, pid, due)
+
+    def _interrupt(self) -> None:
+        """Send SIGINT to the command, and to its children if that does not do.
+
+        A nanny and its worker that get it together wait for each other until the
+        nanny kills, 8 s later (distributed 2026.8). But a shell ends nobody.
+        """
+        if self.sent is None:
+            self.sent = signal.SIGINT
+            signal_quietly(os.kill, self.child, signal.SIGINT)
+        elif not self.spread and time.monotonic() - (self.stop_asked or 0) > _ALONE_S:
+            self.spread = True
+            for pid in find_descendants(self.child):
+                signal_quietly(os.kill, pid, signal.SIGINT)
 
     def choose_due(self) -> signal.Signals | None:
         """Return the signal that should have been sent by now, if any."""

@@ -98,6 +98,8 @@ def _stop_started(
     members = find_members((command, supervisor), command, build_marker(job))
     if members:
         due = choose_signal(elapsed_s, patience.sigint_s, patience.sigterm_s)
+        if due == signal.SIGINT and command in members:
+            members = frozenset({command})  # it ends its children, as for the shim
         _press(job, asked, due, members)
         return False
     if not job.exited.exists():

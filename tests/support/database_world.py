@@ -139,6 +139,7 @@ class World:
             refused=dict(memory.refused),
             troubles=dict(memory.troubles),
             stopped=frozenset(memory.stopped),
+            asked_ms=dict(memory.asked_ms),
             scheduler_proved=True if asked else None,
             route_proved=wants_route_proof(rows.cluster) and self.is_routable,
             serving_since_ms=server.serving_since_ms,
@@ -185,6 +186,7 @@ class World:
             case StartJob(ref):
                 self._start(ref, server, loses=loses)
             case StopJob(ref):
+                server.memory.asked_ms.setdefault(ref, self.now_ms)
                 is_gone = self.platform.stop(ref)
                 if loses:
                     raise Lost

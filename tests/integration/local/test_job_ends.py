@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from backends.database.launcher import JobState
+from backends.local.stopping import Patience
 from tests.support.eventually import eventually
 from tests.support.jobs import (
     PATIENCE,
@@ -20,6 +22,7 @@ from tests.support.jobs import (
     a_job,
     end,
     find_marked,
+    make_launcher,
     python,
     run_script,
     view,
@@ -153,6 +156,47 @@ raise SystemExit(0)
     ended = await view(launcher)
     assert ended.log_tail == ("ready", "asked 1")
     assert (ended.exit_code, ended.message) == (0, "stopped on request")
+
+
+# Says which of two processes got SIGINT, the first of which is the command.
+FAMILY = """
+import os, signal, time
+who = "parent" if os.fork() else "child"
+def tell(*_):
+    os.write(1, f"{who} asked\\n".encode())
+    if who == "parent":
+        time.sleep(0.5)
+        os._exit(0)
+signal.signal(signal.SIGINT, tell)
+os.write(1, b"ready\\n")
+while True:
+    time.sleep(0.1)
+"""
+
+
+async def test_a_command_is_asked_alone_so_that_it_can_end_its_children_itself(
+    launcher,
+):
+    """A nanny and its worker that are asked together wait 8 s for each other."""
+    await launcher.start(a_job(*python(FAMILY)))
+    await wait_for_lines(launcher, 2)
+
+    await end(launcher, SCHEDULER)
+
+    assert (await view(launcher)).log_tail == ("ready", "ready", "parent asked")
+
+
+async def test_what_a_shell_waits_for_is_asked_in_the_end(tmp_path):
+    patient = make_launcher(tmp_path, patience=Patience(sigint_s=60))
+    await patient.setup()
+    line = f"{shlex.join(python(FAMILY))}; exit $?"
+    await patient.start(a_job("sh", "-c", line))
+    await wait_for_lines(patient, 2)
+
+    await end(patient, SCHEDULER)
+
+    assert "parent asked" in (await view(patient)).log_tail
+    await patient.cleanup()
 
 
 async def test_a_job_that_takes_no_hint_is_killed_with_all_it_started(

@@ -15,6 +15,7 @@ from backends.database.plan import (
     PROVE_AGAIN_MS,
     SILENT_AFTER_MS,
     STOP_AGAIN_MS,
+    WORKERS_FIRST_MS,
     plan,
     wants_route_proof,
     wants_scheduler_proof,
@@ -316,13 +317,38 @@ STOPPING = (
 )
 
 
-def test_everything_is_stopped_of_which_something_may_be_left():
-    step = plan_now(STOPPING, seen())
+EVERYTHING = (StopJob(SCHEDULER), StopJob(worker_ref(0)), StopJob(worker_ref(1)))
 
-    assert step == Plan(
-        actions=(StopJob(SCHEDULER), StopJob(worker_ref(0)), StopJob(worker_ref(1))),
-        look_again_ms=NOW_MS + STOP_AGAIN_MS,
-    )
+
+@pytest.mark.parametrize("scheduler", [RUNNING, ended(1), PENDING, ABSENT])
+def test_everything_is_stopped_of_which_something_may_be_left(scheduler):
+    step = plan_now(STOPPING, seen(scheduler))
+
+    assert step == Plan(actions=EVERYTHING, look_again_ms=NOW_MS + STOP_AGAIN_MS)
+
+
+def test_a_scheduler_is_kept_until_its_workers_have_ended():
+    observed = seen(workers={0: RUNNING, 1: ended(0)})
+
+    step = plan_now(STOPPING, observed)
+
+    assert step.actions == EVERYTHING[1:]
+    assert step.look_again_ms == NOW_MS + STOP_AGAIN_MS
+
+
+@pytest.mark.parametrize("scheduler", [ended(1), PENDING, ABSENT])
+def test_a_scheduler_that_does_not_run_is_no_use_to_its_workers(scheduler):
+    step = plan_now(STOPPING, seen(scheduler, workers={0: RUNNING}))
+
+    assert step.actions == EVERYTHING
+
+
+def test_a_scheduler_is_not_kept_for_workers_that_do_not_end():
+    asked_ms = {worker_ref(0): NOW_MS - WORKERS_FIRST_MS}
+    observed = seen(workers={0: RUNNING}, asked_ms=asked_ms)
+
+    assert plan_now(STOPPING, observed, NOW_MS - 1).actions == EVERYTHING[1:]
+    assert plan_now(STOPPING, observed).actions == EVERYTHING
 
 
 def test_w11_nothing_is_called_stopped_while_a_stop_has_not_succeeded():
