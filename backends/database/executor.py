@@ -117,6 +117,7 @@ class Executor:
         memory.asked_ms.setdefault(ref, self._now_ms())
         async with self._slots, asyncio.timeout(_CALL_S):
             is_gone = await self._launcher.stop(ref)
+        log.debug("job asked to end", job=ref.name, is_gone=is_gone)
         if is_gone:
             memory.stopped.add(ref)
             log.info("job stopped", job=ref.name)

@@ -110,6 +110,7 @@ class Reconciler:
         if step.change is not None:
             record = await self._store.commit(snapshot, step.change)
             snapshot = replace(snapshot, cluster=record)
+            log.debug("change written", phase=str(record.phase), version=record.version)
         known = _count(memory)
         failures = await self._executor.execute(snapshot, step.actions, memory)
         if failures:
