@@ -54,9 +54,19 @@ class Stack:
         More lines of configuration.
     port
         Public port; a free one by default.
+    data
+        Data directory, where another gateway shares it; by default one in
+        ``directory``.
     """
 
-    def __init__(self, directory: Path, extra: str = "", port: int | None = None):
+    def __init__(
+        self,
+        directory: Path,
+        extra: str = "",
+        port: int | None = None,
+        *,
+        data: Path | None = None,
+    ):
         self.directory = directory
         self.port = port or free_port()
         self.private = free_port()
@@ -66,7 +76,7 @@ class Stack:
         directory.mkdir(parents=True, exist_ok=True)
         self.config.write_text(
             CONFIG.format(
-                data=str(directory / "data"),
+                data=str(data or directory / "data"),
                 port=self.port,
                 private=self.private,
                 password=PASSWORD,
@@ -129,7 +139,7 @@ class Stack:
 
     def processes(self) -> list[psutil.Process]:
         """Return all living processes of this stack, the gateway's included."""
-        return [p for p in psutil.process_iter() if self._is_ours(p)]
+        return find_processes(self.directory)
 
     def jobs(self) -> list[psutil.Process]:
         """Return all processes of clusters: schedulers, workers, supervisors."""
@@ -168,18 +178,21 @@ class Stack:
         if self.process is not None:
             self.process.wait(10)
 
-    def _is_ours(self, process: psutil.Process) -> bool:
-        if process.pid == os.getpid():
-            return False
-        if any(str(self.directory) in word for word in _cmdline(process)):
-            return True
-        try:
-            environ = process.environ()
-        except (psutil.Error, OSError):
-            return False
-        return environ.get("DASKFLEET_TEST_STACK") == str(self.directory) or any(
-            str(self.directory) in value for value in environ.values()
-        )
+
+def find_processes(directory: Path) -> list[psutil.Process]:
+    """Return all living processes that were told of something in ``directory``."""
+    return [p for p in psutil.process_iter() if _is_of(p, str(directory))]
+
+
+def _is_of(process: psutil.Process, directory: str) -> bool:
+    if process.pid == os.getpid():
+        return False
+    if any(directory in word for word in _cmdline(process)):
+        return True
+    try:
+        return any(directory in value for value in process.environ().values())
+    except (psutil.Error, OSError):
+        return False
 
 
 @contextmanager
