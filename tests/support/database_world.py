@@ -68,7 +68,6 @@ class World:
         )
         self.servers = [Server(), Server()]
         self.is_refused = False
-        self.is_failing = False
         self.is_queueing = False
         self.is_routable = True
         self.old_views: dict[JobRef, JobView] = {}
@@ -280,7 +279,7 @@ class World:
 
     def settle(self, rounds: int = 400) -> None:
         """Let everything go on without any fault."""
-        self.is_failing = self.is_queueing = False
+        self.is_refused = self.is_queueing = False
         self.is_routable = True
         for ref in list(self.platform.jobs):
             self.platform.run(ref)
