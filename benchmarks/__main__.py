@@ -42,10 +42,16 @@ def main() -> None:
         "peer_versions": describe_peer(python),
     }
     work = _CACHE / f"run-{os.getpid()}"
+    parts = arguments.parts.split(",")
     try:
-        for part in arguments.parts.split(","):
-            measure = {"fleet": _fleet, "stalls": _stalls, "life": _life}[part]
-            results |= measure(sides, work / part, size, rounds)
+        if "fleet" in parts or "stalls" in parts:
+            fleets = _Fleets(sides, work, size)
+            if "fleet" in parts:
+                results["fleet"] = fleets.measure(rounds)
+            if "stalls" in parts:
+                results["stalls"] = fleets.measure(rounds, watched=True)
+        if "life" in parts:
+            results |= _measure_lives(sides, work / "life", rounds)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     results["load_average_end"] = list(os.getloadavg())
@@ -57,37 +63,36 @@ def main() -> None:
         _PAGE.write_text(report.format_page(_PAGE.read_text(), results))
 
 
-def _fleet(
-    sides: dict[str, Side], work: Path, size: fleet.Size, rounds: int
-) -> dict[str, Any]:
-    entries, filled = _fill(sides, work, size)
-    found: dict[str, list[Any]] = {key: [] for key in sides}
-    for number in range(rounds):
-        for key, side in _alternate(sides, number):
-            _say("fleet", number, key)
-            with fleet.fleet_server(side, filled / key, work / "run") as server:
-                found[key].append(fleet.measure_fleet(side, server, entries, size))
-    return {"fleet": found}
+class _Fleets:
+    """Both sides over the same 1,000 clusters, written once and copied each time."""
+
+    def __init__(self, sides: dict[str, Side], work: Path, size: fleet.Size):
+        self._sides = sides
+        self._work = work
+        self._size = size
+        self._entries = build_entries(size.clusters, size.of_asker)
+        for key, side in sides.items():
+            directory = work / "filled" / key
+            directory.mkdir(parents=True)
+            side.fill(directory, self._entries)
+
+    def measure(self, rounds: int, *, watched: bool = False) -> dict[str, list[Any]]:
+        measure = fleet.measure_stalls if watched else fleet.measure_fleet
+        found: dict[str, list[Any]] = {key: [] for key in self._sides}
+        for number in range(rounds):
+            for key, side in _alternate(self._sides, number):
+                _say("event loop" if watched else "fleet", number, key)
+                with fleet.fleet_server(
+                    side,
+                    self._work / "filled" / key,
+                    self._work / "run",
+                    watched=watched,
+                ) as server:
+                    found[key].append(measure(side, server, self._entries, self._size))
+        return found
 
 
-def _stalls(
-    sides: dict[str, Side], work: Path, size: fleet.Size, rounds: int
-) -> dict[str, Any]:
-    entries, filled = _fill(sides, work, size)
-    found: dict[str, list[Any]] = {key: [] for key in sides}
-    for number in range(rounds):
-        for key, side in _alternate(sides, number):
-            _say("stalls", number, key)
-            with fleet.fleet_server(
-                side, filled / key, work / "run", watched=True
-            ) as server:
-                found[key].append(fleet.measure_stalls(side, server, entries, size))
-    return {"stalls": found}
-
-
-def _life(
-    sides: dict[str, Side], work: Path, _size: fleet.Size, rounds: int
-) -> dict[str, Any]:
+def _measure_lives(sides: dict[str, Side], work: Path, rounds: int) -> dict[str, Any]:
     found: dict[str, list[Any]] = {key: [] for key in sides}
     bare: list[Any] = []
     servers = {}
@@ -111,16 +116,6 @@ def _life(
         for server in servers.values():
             server.process.destroy()
     return {"life": found, "bare": bare}
-
-
-def _fill(sides: dict[str, Side], work: Path, size: fleet.Size) -> tuple[Any, Path]:
-    entries = build_entries(size.clusters, size.of_asker)
-    filled = work / "filled"
-    for key, side in sides.items():
-        directory = filled / key
-        directory.mkdir(parents=True)
-        side.fill(directory, entries)
-    return entries, filled
 
 
 def _alternate(sides: dict[str, Side], number: int) -> list[tuple[str, Side]]:

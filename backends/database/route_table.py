@@ -12,8 +12,10 @@ from backends.database.routes import Route, Routes
 
 log = structlog.get_logger(__name__)
 
-# Changes that come together are published together.
+# Changes that come together are published together; a table of 1,000 takes some
+# milliseconds to read. Who waits for a route does not wait for this.
 _PAUSE_S: Final = 0.05
+_PAUSE_PER_ROUTE_S: Final = 0.0005
 
 
 class RouteTable:
@@ -79,4 +81,5 @@ class RouteTable:
             except BaseException:
                 self._is_dirty.set()
                 raise
-            await asyncio.sleep(_PAUSE_S)
+            routes = len(self._published or ())
+            await asyncio.sleep(max(_PAUSE_S, _PAUSE_PER_ROUTE_S * routes))

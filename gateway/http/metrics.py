@@ -35,12 +35,14 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self._logins = Counter(
+        logins = Counter(
             "daskfleet_logins",
             "Requests by how their user was known.",
             ["by"],
             registry=self.registry,
         )
+        self._fresh_logins = logins.labels("credentials")
+        self._known_logins = logins.labels("session")
         self._clusters = Gauge(
             "daskfleet_clusters",
             "Active clusters, as the store had them up to 15 s ago.",
@@ -53,6 +55,8 @@ class Metrics:
             registry=self.registry,
         )
         self._counted_at = float("-inf")
+        # Looking a child up by its labels costs more than counting.
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def note_request(
         self, method: str, route: str, status: int, duration_s: float
@@ -65,12 +69,21 @@ class Metrics:
             Template of its path, never the path.
         """
         known = method if method in _METHODS else "other"
-        self._requests.labels(known, route, str(status)).inc()
-        self._duration.labels(known, route).observe(duration_s)
+        key = (known, route, status)
+        children = self._children.get(key)
+        if children is None:
+            children = (
+                self._requests.labels(known, route, str(status)),
+                self._duration.labels(known, route),
+            )
+            self._children[key] = children
+        count, duration = children
+        count.inc()
+        duration.observe(duration_s)
 
     def note_login(self, *, is_fresh: bool) -> None:
         """Count a user who was known by credentials, or else by a session."""
-        self._logins.labels("credentials" if is_fresh else "session").inc()
+        (self._fresh_logins if is_fresh else self._known_logins).inc()
 
     def should_count(self, now: float) -> bool:
         """Return whether clusters were last counted too long ago."""

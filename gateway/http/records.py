@@ -16,9 +16,11 @@ from gateway.http.schemas import ClusterRecord
 _MAX_CACHED = 16_384
 # Of whole lists, each of up to some hundred records.
 _MAX_LISTS = 128
+# Of records with keys, some 2.5 KB each.
+_MAX_ONES = 2048
 
 _CacheKey = tuple[str, int, int, str, bool]
-_ListKey = tuple[int, int, str, bool]
+_TextKey = tuple[int, int, str, bool]
 
 
 class Records:
@@ -33,23 +35,31 @@ class Records:
     def __init__(self, links: DashboardLinks) -> None:
         self._links = links
         self._cache = ExpiringMap[_CacheKey, bytes](_MAX_CACHED)
-        self._lists = ExpiringMap[_ListKey, tuple[object, bytes]](_MAX_LISTS)
+        self._lists = ExpiringMap[_TextKey, tuple[object, bytes]](_MAX_LISTS)
+        self._ones = ExpiringMap[_TextKey, tuple[object, bytes]](_MAX_ONES)
 
     def encode_one(self, cluster: Cluster, viewer: User) -> bytes:
-        """Return a record as JSON; with the keys, if the cluster is the viewer's."""
-        return encode(self._build(cluster, viewer))
+        """Return a record as JSON; with the keys, if the cluster is the viewer's.
+
+        A backend that has nothing new returns the very same object, and so the
+        same text is returned for it.
+        """
+        key = _make_key(cluster, viewer, self._links.epoch)
+        found = self._ones.get(key)
+        if found is None:
+            found = (cluster, encode(self._build(cluster, viewer)))
+            self._ones.put(key, found)
+        return found[1]
 
     def encode_list(self, clusters: Sequence[Cluster], viewer: User) -> bytes:
         """Return records by name as one JSON object, in the order given.
 
-        A backend that has nothing new returns the very same tuple, and so the
-        same text is returned for it.
+        As in `encode_one`, if it is a tuple; anything else may have changed.
         """
         epoch = self._links.epoch
         if not isinstance(clusters, tuple):
             return self._join(clusters, viewer, epoch)
-        # Unique for as long as the tuple is kept here.
-        key = (id(clusters), epoch, viewer.name, bool(viewer.admin))
+        key = _make_key(clusters, viewer, epoch)
         found = self._lists.get(key)
         if found is None:
             found = (clusters, self._join(clusters, viewer, epoch))
@@ -69,7 +79,7 @@ class Records:
         key = (cluster.name, cluster.version, epoch, viewer.name, bool(viewer.admin))
         found = self._cache.get(key)
         if found is None:
-            found = self.encode_one(cluster, viewer)
+            found = encode(self._build(cluster, viewer))
             self._cache.put(key, found)
         return found
 
@@ -93,6 +103,11 @@ class Records:
                 tls_key=cluster.client.key,
             )
         return record
+
+
+def _make_key(made_of: object, viewer: User, epoch: int) -> _TextKey:
+    # The id is unique, since what it is of is kept beside the text.
+    return (id(made_of), epoch, viewer.name, bool(viewer.admin))
 
 
 RECORDS = web.AppKey("records", Records)
