@@ -55,6 +55,11 @@ async def test_busy_worker_gets_no_new_task_and_goes_when_it_is_done(world):
     (going,) = world.server.last.draining
     (staying,) = world.server.last.workers
     mine = "a" if going == "c1-worker-0" else "b"
+    map_names = (
+        "more = client.map(lambda i: distributed.get_worker().name, range(20), "
+        "pure=False)\nanswer = client.gather(more)"
+    )
+    assert set(await world.run(map_names)) == {staying}
     # A worker says "running" whenever its memory monitor resumes it.
     await world.run(
         "from distributed.core import Status\n"
@@ -63,10 +68,7 @@ async def test_busy_worker_gets_no_new_task_and_goes_when_it_is_done(world):
         "    dask_worker.status = Status.running\n"
         "client.run(resume)"
     )
-    await world.run(
-        "more = client.map(lambda i: distributed.get_worker().name, range(20))"
-    )
-    assert set(await world.run("answer = client.gather(more)")) == {staying}
+    assert set(await world.run(map_names)) == {staying}
     # Tasks that ask for this worker alone wait rather than land on it.
     await world.run(f"asks = client.submit(abs, -1, workers=[{going!r}])")
     await world.told(lambda report: report.unfinished == 3)
