@@ -8,11 +8,12 @@ import hashlib
 import hmac
 from typing import Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from backends.database.engine import Database
 from backends.database.records import ClusterRecord
+from backends.database.statements import build_first
 from backends.database.tables import clusters, settings, specs
 from backends.database.vault import Vault
 from gateway.aio.limits import ExpiringMap
@@ -62,11 +63,11 @@ class Keyring:
             found: bytes | None = await connection.scalar(query)
             if found is not None:
                 return found
-            mark = self._vault.make_canary()
-            await connection.execute(
-                insert(settings).values({"key": _CANARY, "value": mark})
-            )
-            return mark
+            mark = {"key": _CANARY, "value": self._vault.make_canary()}
+            # Several servers may be the first at once.
+            await connection.execute(build_first(connection, settings).values(mark))
+            kept: bytes = (await connection.execute(query)).scalar_one()
+            return kept
 
         self._vault.check_canary(await self._database.write(work))
 

@@ -159,10 +159,17 @@ def build_upsert(
     fields: Iterable[str],
 ) -> Any:  # noqa: ANN401 - each dialect has its own class for it
     """Return an insert that overwrites ``fields`` of a row with the same ``keys``."""
-    is_sqlite = connection.dialect.name == "sqlite"
-    query = sqlite.insert(table) if is_sqlite else postgresql.insert(table)
+    query = _insert(connection, table)
     changed = {f: query.excluded[f] for f in fields if f not in keys}
     return query.on_conflict_do_update(index_elements=list(keys), set_=changed)
+
+
+def build_first(connection: AsyncConnection, table: Table) -> Any:  # noqa: ANN401 - likewise
+    """Return an insert that does nothing if there is a row with the same key.
+
+    It waits for another's that is not yet committed.
+    """
+    return _insert(connection, table).on_conflict_do_nothing()
 
 
 def has_status(status: PublicStatus) -> ColumnElement[bool]:
@@ -174,6 +181,11 @@ def has_status(status: PublicStatus) -> ColumnElement[bool]:
         return and_(clusters.c.phase.in_(LIVE_PHASES), ~clusters.c.active)
     phase = clusters.c.phase == ClusterPhase(status.title())
     return phase if status.is_terminal else and_(phase, clusters.c.active)
+
+
+def _insert(connection: AsyncConnection, table: Table) -> Any:  # noqa: ANN401 - likewise
+    is_sqlite = connection.dialect.name == "sqlite"
+    return sqlite.insert(table) if is_sqlite else postgresql.insert(table)
 
 
 async def _prune_workers(connection: AsyncConnection, change: Change) -> None:

@@ -80,6 +80,10 @@ class Servers:
         paths = map(Path, self._ledger.read_text().splitlines())
         return Counter("/".join(path.parts[-2:]) for path in paths)
 
+    def get(self, path: str, *, user: str = "alice") -> object:
+        """GET a JSON document through the proxy."""
+        return self.a.get(path, user=user)
+
     def is_in_table(self, server: Stack) -> bool:
         """Return whether the proxy sends requests to ``server``."""
         table = self.directory / "data" / "traefik" / "routes.yml"
