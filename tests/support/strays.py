@@ -14,6 +14,8 @@ import pytest
 
 T = TypeVar("T")
 
+_spared: set[int] = set()
+
 # Time for what was told to end: a loaded machine schedules late.
 _PATIENCE_S = float(os.environ.get("DASKFLEET_TEST_PATIENCE_S", "10"))
 
@@ -39,6 +41,11 @@ def refused(request: pytest.FixtureRequest) -> Iterator[None]:
     found = [f"{kind}: {', '.join(texts)}" for kind, texts in left.items() if texts]
     if found:
         pytest.fail("left running: " + "; ".join(found), pytrace=False)
+
+
+def spare(pid: int) -> None:
+    """Let a child outlive its test: its owner is a fixture of the session."""
+    _spared.add(pid)
 
 
 def end_processes_of(folder: Path) -> list[str]:
@@ -99,7 +106,9 @@ def _counts(pid: int) -> bool:
         return False
     # A zombie waits for its parent, whom Python tells. No command line is no
     # sign of one: for a moment after `exec` it is empty.
-    return state != "Z" and not any(part in _command(pid) for part in _PYTHONS_OWN)
+    if state == "Z" or pid in _spared:
+        return False
+    return not any(part in _command(pid) for part in _PYTHONS_OWN)
 
 
 def _command(pid: int) -> str:

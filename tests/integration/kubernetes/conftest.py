@@ -1,0 +1,124 @@
+"""A real API server for the folder's tests, and namespaces and accounts on it.
+
+`apiserver` is etcd and an API server alone, and runs anywhere. A test that asks
+for `node` gets a whole Kubernetes with a kubelet, and its namespaces and accounts
+are there instead; it runs in the world of ``tests/harness/world.sh`` only.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.harness.accounts import Account, Rules, create_account, create_namespace
+from tests.harness.binary import why_no_control_plane, why_no_node
+from tests.harness.control_plane import ControlPlane, Settings
+from tests.support import secrets
+from tests.support.audit import AuditLog
+
+_HERE = Path(__file__).parent
+IS_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+MakeNamespace = Callable[..., str]
+MakeAccount = Callable[..., Account]
+_LEFT_OUT: pytest.StashKey[Counter[str]] = pytest.StashKey()
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leave out what cannot run here and say so; in CI it runs, and fails."""
+    if IS_CI:
+        return
+    missing = {"apiserver": why_no_control_plane(), "node": why_no_node()}
+    left_out = {
+        item: missing[fixture]
+        for item in items
+        for fixture in missing
+        if item.path.is_relative_to(_HERE)
+        and missing[fixture]
+        and fixture in getattr(item, "fixturenames", ())
+    }
+    config.stash[_LEFT_OUT] = Counter(left_out.values())
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for why, tests in config.stash.get(_LEFT_OUT, Counter()).items():
+        terminalreporter.write_line(f"Left out: {tests} tests on Kubernetes: {why}")
+
+
+@pytest.fixture(scope="session")
+def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Start etcd and an API server, with no controllers and no node.
+
+    `ControlPlane.url`, ``authority`` (PEM file), ``token`` and `client()` are what
+    tests use; `start_controllers` adds garbage collection.
+    """
+    plane = ControlPlane(Settings(tmp_path_factory.mktemp("apiserver")))
+    for token in plane.secrets:
+        secrets.remember(token, "a token of the control plane")
+    try:
+        yield plane.start()
+    finally:
+        plane.stop()
+
+
+@pytest.fixture
+def control_plane(request: pytest.FixtureRequest) -> ControlPlane:
+    """The API server of this test: the node's if it has one, else the plain one."""
+    if "node" in request.fixturenames:
+        plane: ControlPlane = request.getfixturevalue("node").control_plane
+    else:
+        plane = request.getfixturevalue("apiserver")
+    return plane
+
+
+@pytest.fixture
+def audit(control_plane: ControlPlane) -> AuditLog:
+    """Requests that the test's API server has answered."""
+    return AuditLog(control_plane.audit_log, control_plane.client())
+
+
+@pytest.fixture
+def make_namespace(control_plane: ControlPlane) -> Iterator[MakeNamespace]:
+    """Make namespaces by ``make_namespace(prefix, labels={…})``; they end with it."""
+    api, made = control_plane.client(), []
+
+    def make(prefix: str = "test", *, labels: Mapping[str, str] | None = None) -> str:
+        made.append(create_namespace(api, prefix, labels=labels))
+        return made[-1]
+
+    yield make
+    for name in made:
+        # Nobody waits: the next test has namespaces of its own.
+        api.delete(f"/api/v1/namespaces/{name}", propagationPolicy="Background")
+    api.close()
+
+
+@pytest.fixture
+def namespace(make_namespace: MakeNamespace) -> str:
+    """A namespace of the test's own."""
+    return make_namespace()
+
+
+@pytest.fixture
+def service_account(control_plane: ControlPlane, namespace: str) -> MakeAccount:
+    """Make accounts by ``service_account(name, rules, namespace=…)``.
+
+    Rules are those of a Role in the account's namespace; `Account.grant` adds
+    rights elsewhere. The account has its token, kubeconfig and client.
+    """
+
+    def make(name: str, rules: Rules = (), *, namespace: str = namespace) -> Account:
+        account = create_account(control_plane, namespace, name, rules)
+        secrets.remember(account.token, f"the token of service account {name}")
+        return account
+
+    return make
