@@ -5,7 +5,6 @@ Every read and write of the backend goes through `Database`; statements stand in
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -13,12 +12,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 from sqlalchemy import Connection, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from gateway.domain.errors import ConfigError, InvariantError, Unavailable
+from backends.database.faults import Faults
+from gateway.domain.errors import ConfigError, Unavailable
 
 T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
@@ -52,7 +51,7 @@ class Database:
         self.url = url
         self.is_postgresql = url.get_backend_name() == "postgresql"
         self._timeout_s = timeout_s
-        self._away = errors_of_absence(url)
+        self._faults = Faults(url, setting=SETTING)
         self._writer, self._reader = _make_engines(url, timeout_s, echo=echo)
 
     @property
@@ -124,24 +123,11 @@ class Database:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await attempt()
-        except (TimeoutError, PoolTimeout) as error:
-            text = f"the database does not answer within {self._timeout_s:g} s"
-            raise Unavailable(text) from error
-        except DBAPIError as error:
-            if error.connection_invalidated and not is_last:
+        except self._faults.classes as error:
+            is_stale = isinstance(error, DBAPIError) and error.connection_invalidated
+            if is_stale and not is_last:
                 raise _Stale from error  # it was restarted; a fresh one may do
-            if self._is_away(error):
-                raise Unavailable("the database is not available") from error
-            raise InvariantError("a statement failed") from error
-        except SQLAlchemyError as error:
-            raise InvariantError("a statement failed") from error
-        except self._away as error:
-            raise Unavailable("the database is not available") from error
-
-    def _is_away(self, error: DBAPIError) -> bool:
-        return error.connection_invalidated or isinstance(
-            getattr(error.orig, "__cause__", None) or error.orig, self._away
-        )
+            raise self._faults.translate(error) from error
 
 
 class _Stale(Exception):
@@ -187,25 +173,6 @@ def database_file(url: URL) -> Path | None:
     if url.get_backend_name() != "sqlite" or is_in_memory(url):
         return None
     return Path(str(url.database))
-
-
-def errors_of_absence(url: URL) -> tuple[type[BaseException], ...]:
-    """Return what drivers raise when the database is away or too busy."""
-    errors: tuple[type[BaseException], ...] = (OSError, sqlite3.OperationalError)
-    if url.get_backend_name() == "postgresql":
-        import asyncpg  # noqa: PLC0415 - an extra that SQLite does without
-
-        errors = (
-            *errors,
-            asyncpg.InterfaceError,
-            asyncpg.PostgresConnectionError,
-            asyncpg.OperatorInterventionError,
-            asyncpg.InsufficientResourcesError,
-            asyncpg.QueryCanceledError,
-            asyncpg.DeadlockDetectedError,
-            asyncpg.IdleInTransactionSessionTimeoutError,
-        )
-    return errors
 
 
 def prepare_sqlite(engine: AsyncEngine) -> None:

@@ -15,7 +15,6 @@ from alembic.util import CommandError
 from sqlalchemy import Connection
 from sqlalchemy import text as sql
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -23,11 +22,11 @@ from backends.database.engine import (
     SETTING,
     Database,
     database_file,
-    errors_of_absence,
     prepare_sqlite,
 )
+from backends.database.faults import Faults
 from backends.database.tables import metadata
-from gateway.domain.errors import ConfigError, Unavailable
+from gateway.domain.errors import ConfigError
 
 # Any number will do, if all our servers use the same.
 _LOCK: Final = 0x6461736B666C6565
@@ -60,7 +59,7 @@ async def migrate(database: Database) -> None:
 
 def _migrate(url: URL) -> None:
     file = database_file(url)
-    away: tuple[type[BaseException], ...] = (DBAPIError, *errors_of_absence(url))
+    faults = Faults(url, setting=SETTING)
     script = _read_versions()
     engine = create_async_engine(url, poolclass=NullPool)
     try:
@@ -70,10 +69,11 @@ def _migrate(url: URL) -> None:
         prepare_sqlite(engine)
         with _locked(file):
             asyncio.run(_upgrade(engine, script))
-    except PermissionError as error:
-        raise ConfigError([f"{SETTING}: cannot write {error.filename}"]) from error
-    except away as error:
-        raise Unavailable("the database is not available") from error
+    except faults.classes as error:
+        if file is not None and isinstance(error, OSError):
+            text = f"cannot write {error.filename}: {error.strerror}"
+            raise ConfigError([f"{SETTING}: {text}"]) from error
+        raise faults.translate(error) from error
 
 
 def _read_versions() -> ScriptDirectory:
