@@ -1,0 +1,1 @@
+"""The Kubernetes backend: ``DaskCluster`` objects, and a controller for them."""
