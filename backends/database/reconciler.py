@@ -4,8 +4,10 @@ Level-triggered: whatever wakes a key, the whole cluster is looked at. Nothing
 that is kept here is needed after a restart.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -34,6 +36,9 @@ _LONGEST_TIMER_S: Final = 600.0
 _STALE_AGAIN_S: Final = 0.05
 # A job that was started is looked for, should the launcher's view be late.
 _STARTED_AGAIN_S: Final = 1.0
+# A plan takes some 8 us for each worker: from so many on it is made in a thread,
+# so that the event loop is not held for longer than some milliseconds.
+_PLANNED_ASIDE: Final = 500
 
 
 class Reconciler:
@@ -106,7 +111,7 @@ class Reconciler:
             return None
         memory = self._memories.setdefault(name, Memory())
         observed = await self._observer.look_at(snapshot, memory)
-        step = plan(snapshot, observed, self._now_ms(), retention_ms=self._retention_ms)
+        step = await self._plan(snapshot, observed)
         if step.change is not None:
             record = await self._store.commit(snapshot, step.change)
             snapshot = replace(snapshot, cluster=record)
@@ -122,6 +127,14 @@ class Reconciler:
         if snapshot.cluster.phase.is_terminal and (delay_s or 0) > _LONGEST_TIMER_S:
             return None  # what has expired is looked for all at once
         return delay_s
+
+    async def _plan(self, snapshot: Snapshot, observed: Observed) -> Plan:
+        work = partial(
+            plan, snapshot, observed, self._now_ms(), retention_ms=self._retention_ms
+        )
+        if max(len(snapshot.workers), snapshot.cluster.replicas) < _PLANNED_ASIDE:
+            return work()
+        return await asyncio.to_thread(work)
 
     async def _look(self, name: str) -> None:
         try:
