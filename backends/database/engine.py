@@ -52,6 +52,7 @@ class Database:
         self.is_postgresql = url.get_backend_name() == "postgresql"
         self._timeout_s = timeout_s
         self._faults = Faults(url, setting=SETTING)
+        self._calls: set[asyncio.Task[Any]] = set()
         self._writer, self._reader = _make_engines(url, timeout_s, echo=echo)
 
     @property
@@ -113,7 +114,8 @@ class Database:
             return await self._reader.connect()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, once what is under way has ended."""
+        await asyncio.gather(*self._calls, return_exceptions=True)
         await self._writer.dispose()
         await self._reader.dispose()
 
@@ -122,16 +124,39 @@ class Database:
     ) -> T:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await attempt()
+                return await self._run(attempt)
         except self._faults.classes as error:
             is_stale = isinstance(error, DBAPIError) and error.connection_invalidated
             if is_stale and not is_last:
                 raise _Stale from error  # it was restarted; a fresh one may do
             raise self._faults.translate(error) from error
 
+    async def _run(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Run ``attempt``; on SQLite to its end, whatever becomes of the caller.
+
+        A connection on which a call was cancelled is closed. That is right where
+        a server may be frozen, but takes a database in memory with it, and a held
+        call of the API is cancelled whenever its time is over.
+        """
+        if self.is_postgresql:
+            return await attempt()
+        task = asyncio.get_running_loop().create_task(_as_coroutine(attempt))
+        self._calls.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self._calls.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever wanted it may be gone
+
 
 class _Stale(Exception):
     """A pooled connection had died."""
+
+
+async def _as_coroutine(attempt: Callable[[], Awaitable[T]]) -> T:
+    return await attempt()
 
 
 def parse_url(text: str) -> URL:
