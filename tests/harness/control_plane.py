@@ -5,9 +5,6 @@ and free ports. What runs containers stands in `tests.harness.node`.
 """
 
 import secrets as random
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +16,7 @@ from tests.harness.api import KubeApi
 from tests.harness.binary import find_kube
 from tests.harness.pki import write_serving_files, write_signing_key
 from tests.harness.ports import find_port
-from tests.harness.service import Service
+from tests.harness.service import Service, answers
 
 FILES = Path(__file__).parent / "files"
 SERVICE_RANGE = "10.96.0.0/16"
@@ -197,14 +194,13 @@ class ControlPlane:
                 *self.settings.etcd_flags,
             ],
             log=self.folder / "etcd.log",
-            is_ready=lambda: _answers(f"{client}/readyz"),
+            is_ready=lambda: answers(f"{client}/readyz"),
         )
 
     def _make_apiserver(self, port: int) -> Service:
         settings, serving = self.settings, self._serving
         endpoints = "lease" if settings.is_node_wanted else "none"
         bound = "0.0.0.0" if settings.is_node_wanted else settings.address  # noqa: S104 - in a network namespace of its own
-        context = ssl.create_default_context(cafile=str(serving.authority))
         return Service(
             "kube-apiserver",
             [
@@ -235,7 +231,7 @@ class ControlPlane:
                 *settings.apiserver_flags,
             ],
             log=self.folder / "kube-apiserver.log",
-            is_ready=lambda: _answers(f"{self.url}/readyz", context),
+            is_ready=lambda: answers(f"{self.url}/readyz", authority=self.authority),
         )
 
     def _make_controllers(self) -> Service:
@@ -259,24 +255,7 @@ class ControlPlane:
                 *self.settings.controller_flags,
             ],
             log=self.folder / "kube-controller-manager.log",
-            is_ready=lambda: _answers(
-                f"https://127.0.0.1:{port}/healthz", _unverified()
+            is_ready=lambda: answers(
+                f"https://127.0.0.1:{port}/healthz", is_verified=False
             ),
         )
-
-
-def _answers(url: str, context: ssl.SSLContext | None = None) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=10, context=context) as answer:
-            return bool(answer.status == 200)
-    except urllib.error.HTTPError as error:
-        error.close()
-        return False
-
-
-def _unverified() -> ssl.SSLContext:
-    # Health alone is asked of a certificate that the part makes for itself.
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import ssl
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -160,3 +163,28 @@ class Service:
         if self._process is None:
             raise ServiceFailed(f"{self.name} was never started")
         return self._process
+
+
+def answers(
+    url: str, *, authority: Path | None = None, is_verified: bool = True
+) -> bool:
+    """Return whether ``url`` answers 200; an `OSError` means that nothing does.
+
+    Parameters
+    ----------
+    authority
+        PEM file by which an HTTPS server is verified.
+    is_verified
+        False for parts that make a certificate for themselves; health alone is
+        asked of them.
+    """
+    context = ssl.create_default_context(cafile=authority and str(authority))
+    if not is_verified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    try:
+        with urllib.request.urlopen(url, timeout=10, context=context) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
