@@ -15,6 +15,7 @@ import pytest
 from tests.harness.accounts import Account, Rules, create_account, create_namespace
 from tests.harness.binary import why_no_control_plane, why_no_node
 from tests.harness.control_plane import ControlPlane, Settings
+from tests.harness.node import Node
 from tests.support import secrets
 from tests.support.audit import AuditLog
 
@@ -32,11 +33,15 @@ def pytest_collection_modifyitems(
     """Leave out what cannot run here and say so; in CI it runs, and fails."""
     if IS_CI:
         return
-    missing = {"apiserver": why_no_control_plane(), "node": why_no_node()}
+    missing = {
+        "node": why_no_node(),
+        "apiserver": why_no_control_plane(),
+        "control_plane": why_no_control_plane(),
+    }
     left_out = {
         item: missing[fixture]
         for item in items
-        for fixture in missing
+        for fixture in reversed(missing)
         if item.path.is_relative_to(_HERE)
         and missing[fixture]
         and fixture in getattr(item, "fixturenames", ())
@@ -68,6 +73,18 @@ def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane
         yield plane.start()
     finally:
         plane.stop()
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """Start a whole Kubernetes with a kubelet; needs a world."""
+    started = Node(tmp_path_factory.mktemp("node"))
+    for token in started.control_plane.secrets:
+        secrets.remember(token, "a token of the control plane")
+    try:
+        yield started.start()
+    finally:
+        started.stop()
 
 
 @pytest.fixture

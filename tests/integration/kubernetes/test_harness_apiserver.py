@@ -154,6 +154,7 @@ async def test_a_killed_service_comes_back_with_all_that_was_written(
     assert killed.pid != before
 
 
+@pytest.mark.usefixtures("apiserver")
 def test_a_service_that_cannot_start_fails_with_its_log(tmp_path) -> None:
     flags = ["--authorization-mode=NoSuchMode"]
     plane = ControlPlane(Settings(tmp_path, apiserver_flags=flags))
