@@ -8,6 +8,7 @@ import hashlib
 import hmac
 from typing import Final
 
+import structlog
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -22,7 +23,11 @@ from gateway.domain.credentials import Credentials, KeyPair
 from gateway.domain.errors import ClusterNotFound
 from gateway.ports import Clock
 
-_CANARY: Final = "vault_canary"
+log = structlog.get_logger(__name__)
+
+_MARK: Final = "vault_canary"
+# Each takes a fraction of a millisecond to open and seal.
+_SEALED_AT_ONCE: Final = 20
 # Making keys is pure computation: more at once only get in each other's way.
 _MAKERS: Final = 2
 # A client asks for its keys again and again while it waits.
@@ -57,19 +62,46 @@ class Keyring:
 
         The first server leaves a mark in it by which the others know.
         """
-        query = select(settings.c.value).where(settings.c.key == _CANARY)
+        query = select(settings.c.value).where(settings.c.key == _MARK)
 
         async def work(connection: AsyncConnection) -> bytes:
             found: bytes | None = await connection.scalar(query)
             if found is not None:
                 return found
-            mark = {"key": _CANARY, "value": self._vault.make_canary()}
+            mark = {"key": _MARK, "value": self._vault.make_canary()}
             # Several servers may be the first at once.
             await connection.execute(build_first(connection, settings).values(mark))
             kept: bytes = (await connection.execute(query)).scalar_one()
             return kept
 
         self._vault.check_canary(await self._database.write(work))
+
+    async def rotate(self) -> None:
+        """Seal anew whatever an old key has sealed; returns once nothing is left.
+
+        The mark goes last: if it is the present key's, so is everything.
+        """
+        mark = await self._read_mark()
+        if mark is None or self._vault.is_current(mark):
+            return
+        last, count = 0, 0
+        while found := await self._list_sealed(last):
+            for cluster_id, sealed in found:
+                if not self._vault.is_current(sealed):
+                    fresh = self._vault.seal(self._vault.open(sealed))
+                    count += await self._replace(cluster_id, sealed, fresh)
+            last, _ = found[-1]
+        query = (
+            update(settings)
+            .where(settings.c.key == _MARK, settings.c.value == mark)
+            .values(value=self._vault.make_canary())
+        )
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(query)
+
+        await self._database.write(work)
+        log.info("secrets sealed with the first key; older ones may go", clusters=count)
 
     async def make(self, cluster_name: str) -> Credentials:
         """Return new credentials; takes some milliseconds in a thread."""
@@ -94,7 +126,7 @@ class Keyring:
         sealed = await self._read(cluster)
         credentials = self._vault.open(sealed)
         if not self._vault.is_current(sealed):
-            await self._replace(cluster, sealed, self._vault.seal(credentials))
+            await self._replace(cluster.id, sealed, self._vault.seal(credentials))
         return credentials
 
     async def open_client(self, cluster: ClusterRecord) -> tuple[KeyPair, bool]:
@@ -117,7 +149,7 @@ class Keyring:
                 fresh = await asyncio.to_thread(
                     renew_client, credentials, cluster.name, now
                 )
-            if not await self._replace(cluster, sealed, self._vault.seal(fresh)):
+            if not await self._replace(cluster.id, sealed, self._vault.seal(fresh)):
                 return await self.open_client(cluster)  # another server was first
             credentials = fresh
         self._clients.put(cluster.id, credentials.client)
@@ -151,10 +183,32 @@ class Keyring:
             raise ClusterNotFound(cluster.name)
         return sealed
 
-    async def _replace(self, cluster: ClusterRecord, old: bytes, new: bytes) -> bool:
+    async def _read_mark(self) -> bytes | None:
+        query = select(settings.c.value).where(settings.c.key == _MARK)
+
+        async def work(connection: AsyncConnection) -> bytes | None:
+            found: bytes | None = await connection.scalar(query)
+            return found
+
+        return await self._database.read(work)
+
+    async def _list_sealed(self, after: int) -> list[tuple[int, bytes]]:
+        query = (
+            select(specs.c.cluster_id, specs.c.credentials)
+            .where(specs.c.cluster_id > after)
+            .order_by(specs.c.cluster_id)
+            .limit(_SEALED_AT_ONCE)
+        )
+
+        async def work(connection: AsyncConnection) -> list[tuple[int, bytes]]:
+            return [(key, sealed) for key, sealed in await connection.execute(query)]
+
+        return await self._database.read(work)
+
+    async def _replace(self, cluster_id: int, old: bytes, new: bytes) -> bool:
         query = (
             update(specs)
-            .where(specs.c.cluster_id == cluster.id, specs.c.credentials == old)
+            .where(specs.c.cluster_id == cluster_id, specs.c.credentials == old)
             .values(credentials=new)
         )
 

@@ -167,6 +167,7 @@ class Runtime:
         start("routes", lambda: self._survive(self.routes.run))
         start("lease", self._keep_lease)
         start("expire", self._expire)
+        start("rotate-keys", lambda: self._survive(self.keyring.rotate))
         if self.database.is_postgresql:
             start("listen", self._listen)
 
@@ -279,7 +280,7 @@ class Runtime:
         backoff = self._make_backoff()
         while True:
             try:
-                await run()
+                return await run()
             except Unavailable as error:
                 self.outage.note(error)
                 await backoff.sleep()

@@ -34,8 +34,9 @@ class Vault:
 
     Notes
     -----
-    To rotate, put a new key in front and restart each server; what old keys
-    sealed is sealed anew when it is next read. Then the old ones may go.
+    To rotate, add a new key behind and restart each server, then put it in front
+    and restart each again; what old keys sealed is sealed anew. Then they may go.
+    One server alone needs the second step only.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:

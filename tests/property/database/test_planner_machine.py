@@ -127,6 +127,8 @@ class PlannerMachine(RuleBasedStateMachine):
             assert not alive
             return
         assert alive <= set(world.rows.job_refs())
+        if world.rows.cluster.phase.is_terminal:
+            assert not alive
         assert all(job.starts == 1 for job in world.platform.jobs.values())
 
     @invariant()
