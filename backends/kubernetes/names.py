@@ -7,7 +7,7 @@ into one is checked where a ``DaskCluster`` is parsed.
 import hashlib
 import re
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 GROUP: Final = "daskfleet.io"
 VERSION: Final = "v1alpha1"
@@ -27,6 +27,19 @@ LABEL_OWNER: Final = f"{GROUP}/owner"
 # Sites select by these of dask-gateway.
 PEER_LABEL_INSTANCE: Final = "gateway.dask.org/instance"
 PEER_LABEL_CLUSTER: Final = "gateway.dask.org/cluster"
+
+# What no layer of configuration may change: informers and sites find objects by it.
+SEALED_LABELS: Final = frozenset(
+    {
+        LABEL_COMPONENT,
+        LABEL_MANAGED_BY,
+        LABEL_INSTANCE,
+        LABEL_CLUSTER,
+        LABEL_OWNER,
+        PEER_LABEL_INSTANCE,
+        PEER_LABEL_CLUSTER,
+    }
+)
 
 ANNOTATION_CLUSTER_UID: Final = f"{GROUP}/cluster-uid"
 ANNOTATION_HASH: Final = f"{GROUP}/hash"
@@ -77,6 +90,12 @@ class Child(StrEnum):
         return self in (Child.ROUTE_HTTP, Child.ROUTE_TCP)
 
 
+class WorkerRef(NamedTuple):
+    """A worker pod among the children of a ``DaskCluster``."""
+
+    ordinal: int
+
+
 def is_object_name(text: str) -> bool:
     """Return whether a ``DaskCluster`` may be called ``text``.
 
@@ -109,7 +128,7 @@ def format_credentials_name(uid: str, generation: int) -> str:
     It is unique for all time, so that the Secret can be immutable, and be made
     without ever being read.
     """
-    return f"dask-credentials-{uid}-{generation}"
+    return f"dask-{uid}-{generation}"
 
 
 def format_plugin_name(content: str) -> str:

@@ -1,0 +1,73 @@
+"""Route objects of the ``ingressroute`` mode, for a platform's own Traefik."""
+
+from backends.kubernetes.desired.blueprint import Blueprint, Manifest, RouteSettings
+from backends.kubernetes.desired.labels import anchor_ref, build_metadata
+from backends.kubernetes.names import (
+    DASHBOARD_PORT,
+    SCHEDULER_PORT,
+    Component,
+    format_anchor_name,
+)
+from gateway.domain.errors import InvariantError
+from gateway.domain.names import format_sni
+
+_API_VERSION = "traefik.io/v1alpha1"
+
+
+def build_http_route(blueprint: Blueprint) -> Manifest:
+    """Build the route to the dashboard: ``<prefix>/clusters/<name>/``."""
+    settings, cluster = _settings(blueprint), blueprint.cluster
+    rule: Manifest = {
+        "kind": "Rule",
+        "match": f"PathPrefix(`{settings.prefix}/clusters/{cluster.name}/`)",
+        "services": [_service(blueprint, DASHBOARD_PORT)],
+    }
+    if settings.middlewares:
+        rule["middlewares"] = [
+            {"name": name, "namespace": namespace}
+            for name, namespace in settings.middlewares
+        ]
+    return {
+        **_base(blueprint, "IngressRoute"),
+        "spec": {"entryPoints": [settings.web_entry_point], "routes": [rule]},
+    }
+
+
+def build_tcp_route(blueprint: Blueprint) -> Manifest:
+    """Build the route to the scheduler, told apart by the TLS server name.
+
+    The scheduler ends TLS itself: the proxy only passes it through.
+    """
+    settings = _settings(blueprint)
+    rule = {
+        "match": f"HostSNI(`{format_sni(blueprint.cluster.name)}`)",
+        "services": [_service(blueprint, SCHEDULER_PORT)],
+    }
+    return {
+        **_base(blueprint, "IngressRouteTCP"),
+        "spec": {
+            "entryPoints": [settings.tcp_entry_point],
+            "routes": [rule],
+            "tls": {"passthrough": True},
+        },
+    }
+
+
+def _base(blueprint: Blueprint, kind: str) -> Manifest:
+    metadata = build_metadata(
+        blueprint,
+        format_anchor_name(blueprint.cluster.name),
+        Component.SCHEDULER,
+        owner=anchor_ref(blueprint),
+    )
+    return {"apiVersion": _API_VERSION, "kind": kind, "metadata": metadata}
+
+
+def _service(blueprint: Blueprint, port: int) -> Manifest:
+    return {"name": format_anchor_name(blueprint.cluster.name), "port": port}
+
+
+def _settings(blueprint: Blueprint) -> RouteSettings:
+    if blueprint.settings.routes is None:
+        raise InvariantError("this controller makes no route objects")
+    return blueprint.settings.routes
