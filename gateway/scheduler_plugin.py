@@ -50,6 +50,7 @@ MIN_GAP_S = 1.0  # between two reports of changes: a busy scheduler flips often
 TICK_S = 1.0  # closed comms and time-outs are only found by looking
 COALESCE_S = 0.1
 LOAD = 20  # times as long as it took, nothing is looked after: 5 % of the loop
+HAND_OVER = 200  # tasks at a time: a deep queue must not hold up the loop
 RETRY_S = 5.0  # until a retirement that failed is tried again
 WINDOW = 3  # targets that the number may not fall below, as in the stock preload
 EX_CONFIG = 78  # sysexits(3)
@@ -378,6 +379,7 @@ class Drain:
         self.since = now
         self.status: str = worker.status.name  # what the worker itself last said
         self.held = ""
+        self.failure = ""  # of the last retirement
         self.retry_at = 0.0
         self.retirement: asyncio.Task[None] | None = None
 
@@ -387,11 +389,13 @@ class Drainer:
 
     Notes
     -----
-    ``retire_workers`` alone runs the tasks of a busy worker a second time. Telling
-    the worker to pause does not hold: its memory monitor resumes it within 0.2 s. So
-    the scheduler is made to see a paused worker, while the worker itself knows of
-    nothing and goes on with what it has: both versions give a worker with another
-    status than "running" no task, steal none for it and put no data on it.
+    Measured with 2022.4.0 and 2026.8.0: ``retire_workers`` alone takes a busy worker
+    away within 30 ms, and its task runs twice. A worker that is told to pause goes on
+    0.1 s later, when its memory monitor looks. So the scheduler is made to see a
+    paused worker, while the worker itself knows of nothing and goes on with what it
+    has: both versions give a worker whose status is not "running" no task, steal none
+    for it and put no data on it. Tasks that it has not begun are moved by Dask's own
+    work stealing, which asks the worker first.
     """
 
     def __init__(self, scheduler: Any, cluster: str, timeout_s: float) -> None:
@@ -421,9 +425,11 @@ class Drainer:
         victims = choose_victims(map(self._view, ours.values()), len(ours) - replicas)
         for address in self.drains.keys() - set(victims):
             self._cancel(address)
+        room = HAND_OVER
         for address in victims:
             if address not in self.drains:
                 self._start(ours[address], now)
+            room -= self._hand_over(ours[address], room)
             self._advance(self.drains[address], now)
 
     def forget(self, address: str) -> None:
@@ -455,6 +461,18 @@ class Drainer:
         logger.info("draining worker %s", worker.name)
         self._set_status(worker.address, "paused")
 
+    def _hand_over(self, worker: Any, room: int) -> int:
+        """Have up to ``room`` tasks that have not begun moved to other workers."""
+        stealing = self._scheduler.extensions.get("stealing")
+        if stealing is None or len(worker.processing) <= worker.nthreads:
+            return 0
+        takers = list(self._scheduler.running)
+        tasks = [task for task in worker.processing if not _is_tied(task)]
+        tasks = tasks[:room] if takers else []
+        for index, task in enumerate(tasks):
+            stealing.move_task_request(task, worker, takers[index % len(takers)])
+        return len(tasks)
+
     def _advance(self, drain: Drain, now: float) -> None:
         worker = drain.worker
         stream = self._scheduler.stream_comms.get(worker.address)
@@ -463,14 +481,15 @@ class Drainer:
         if stream.comm is None:
             return  # it is just registering; removed now, it would hang for ever
         if worker.processing and now - drain.since < self._timeout_s:
-            drain.held = ""
+            drain.held = drain.failure = ""
             return
-        drain.held = explain_hold(
+        hold = explain_hold(
             actors=len(worker.actors),
             keys=len(worker.has_what),
             others=len(self._scheduler.running),
         )
-        if not drain.held:
+        drain.held = hold or drain.failure
+        if not hold:
             drain.retirement = _spawn(self._retire(drain), f"retire {drain.name}")
 
     async def _retire(self, drain: Drain) -> None:
@@ -487,7 +506,7 @@ class Drainer:
             logger.info("retired worker %s", drain.name)
             return
         drain.retirement = None
-        drain.held = reason
+        drain.held = drain.failure = reason
         drain.retry_at = time.monotonic() + RETRY_S
         self._resume(drain)
 
@@ -536,6 +555,15 @@ class Drainer:
         text = f"worker {name} was retired and cannot come back"
         await comm.write({"status": "error", "message": text, "time": time.time()})
         return None
+
+
+def _is_tied(task: Any) -> bool:
+    ties = (
+        task.worker_restrictions,
+        task.host_restrictions,
+        task.resource_restrictions,
+    )
+    return task.actor or any(ties)
 
 
 def _end_moving(scheduler: Any, address: str) -> None:

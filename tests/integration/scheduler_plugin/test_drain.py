@@ -85,6 +85,37 @@ async def test_busy_worker_gets_no_new_task_and_goes_when_it_is_done(world):
     assert await world.run("answer = asks.status") == "pending"
 
 
+async def test_tasks_that_have_not_begun_do_not_keep_a_busy_worker(world):
+    await world.start()
+    await _start_workers(world, 2)
+    await _busy(world, "a", "c1-worker-0")
+    await _busy(world, "b", "c1-worker-1")
+    # Each with a key of its own: of one group, the newest would keep them queued.
+    await world.run(
+        "name = lambda: distributed.get_worker().name\n"
+        "more = [client.submit(name, key=f'x{i}y') for i in range(40)]"
+    )
+    await world.told(lambda report: report.unfinished == 42)
+
+    await world.server.want(replicas=1)
+    await eventually(lambda: world.server.last.draining)
+    ((going,), (staying,)) = world.server.last.draining, world.server.last.workers
+    mine, other = ("a", "b") if going == "c1-worker-0" else ("b", "a")
+    has = f"""answer = client.run_on_scheduler(
+        lambda dask_scheduler: [len(w.processing)
+        for w in dask_scheduler.workers.values() if w.name == {going!r}])"""
+
+    async def only_its_own():
+        return await world.run(has) == [1]
+
+    await eventually(only_its_own)
+    world.let_go(mine)
+    await eventually(lambda: _has_ended(world, going))
+    world.let_go(other)
+    assert set(await world.run("answer = client.gather(more)")) == {staying}
+    assert (world.started(mine), world.started(other)) == ([going], [staying])
+
+
 async def test_busy_worker_is_let_off_when_another_becomes_idle(world):
     await world.start()
     await _start_workers(world, 2)
@@ -227,7 +258,10 @@ async def test_worker_that_its_nanny_restarts_is_welcome(world):
     await world.start()
     await world.server.want(replicas=1)
     await world.start_worker(0, "--nanny")
-    pids = "answer = sorted(client.run(lambda: __import__('os').getpid()).values())"
+    pids = (
+        "answer = client.run_on_scheduler(lambda dask_scheduler: "
+        "[w.pid for w in dask_scheduler.workers.values()])"
+    )
     (before,) = await world.run(pids)
 
     await world.run(f"import os, signal; os.kill({before}, signal.SIGKILL)")
