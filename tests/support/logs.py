@@ -18,7 +18,7 @@ def configure() -> None:
                 colors=False, exception_formatter=structlog.dev.plain_traceback
             ),
         ],
-        wrapper_class=structlog.BoundLogger,
+        wrapper_class=structlog.make_filtering_bound_logger(0),  # all levels
         logger_factory=structlog.PrintLoggerFactory(),
         cache_logger_on_first_use=False,
     )
