@@ -104,7 +104,11 @@ class Reconciler:
         ------
         StaleWrite
             If the cluster was written by someone else meanwhile.
+        LeaseLost
+            If another server may look after this one's clusters by now.
         """
+        if not self._lease.is_valid:
+            raise LeaseLost(f"no lease to look after {name}")
         snapshot = await self._store.load(name)
         if snapshot is None or not await self._lease.claim(snapshot):
             self._forget(name)
