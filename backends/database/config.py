@@ -105,7 +105,8 @@ class DBBackendBase(BackendBase):
     ).tag(config=True)
 
     stop_clusters_on_shutdown = Bool(
-        default_value=False,
+        None,
+        allow_none=True,
         help="""
         Stop all clusters when the gateway ends. By default they go on and the next
         gateway takes them over; with a database in memory they always stop.
@@ -188,8 +189,7 @@ class DBBackendBase(BackendBase):
         return problems
 
     def _loses_clusters(self) -> bool:
-        is_set = self.trait_has_value("stop_clusters_on_shutdown")
-        if not is_set or self.stop_clusters_on_shutdown:
+        if self.stop_clusters_on_shutdown is not False:
             return False
         with suppress(ConfigError):  # told elsewhere
             return is_in_memory(parse_url(self.db_url))

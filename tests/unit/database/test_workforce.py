@@ -132,6 +132,27 @@ def test_starting_workers_go_first_and_the_newest_of_them():
     assert step.actions == (StopJob(worker_ref(3)), StopJob(worker_ref(4)))
 
 
+def test_one_that_may_have_connected_stays_until_the_scheduler_knows_the_number():
+    """It may hold data by now: the scheduler tells of it, or that it is not there."""
+    made = rows().running(1).worker(CONNECTED).worker(STARTED).worker(WANTED)
+    views = {0: RUNNING, 1: RUNNING}
+
+    early = plan_now(made.cluster(generation=5).heard(seen=4), seen(workers=views))
+    told = plan_now(made.cluster(generation=5).heard(seen=5), seen(workers=views))
+
+    assert list(rows_of(early)) == [2]
+    assert early.look_again_ms is not None
+    assert {n: w.stage for n, w in rows_of(told).items()} == {1: STOPPING, 2: STOPPING}
+
+
+def test_a_worker_in_the_queue_need_not_wait_for_the_scheduler_to_know():
+    made = rows().running(0).worker(STARTED, started_ms=None).heard(seen=0)
+
+    step = plan_now(made.cluster(generation=5), seen(workers={0: PENDING}))
+
+    assert rows_of(step)[0].stage is STOPPING
+
+
 def test_w1_the_right_number_of_starting_workers_is_stopped():
     made = rows().running(9).worker(STARTED, 10)
     views = dict.fromkeys(range(10), RUNNING)
