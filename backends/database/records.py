@@ -244,6 +244,8 @@ class BeatRecord:
         Reason by worker name, for a drain that cannot end.
     versions
         Of the scheduler's software.
+    seen
+        Generation that the scheduler knew of when it sent it.
     """
 
     received_ms: int
@@ -254,6 +256,7 @@ class BeatRecord:
     outsiders: int = 0
     held: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    seen: int = 0
 
     def seen_at(self, now_ms: int) -> Beat:
         """Return it as the lifetime rules want it."""

@@ -222,6 +222,7 @@ def _build_beat(cluster: ClusterRecord, report: SyncReport, now_ms: int) -> Beat
         outsiders=_bound_count(report.outsiders),
         held={k: v[:_LONGEST_TEXT] for k, v in report.held.items() if k in held},
         versions={k[:_LONGEST_TEXT]: v[:_LONGEST_TEXT] for k, v in versions},
+        seen=_bound_count(report.seen),
     )
 
 

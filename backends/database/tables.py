@@ -137,6 +137,7 @@ beats: Final = Table(
     Column("outsiders", Integer, nullable=False),
     Column("held", JSON, nullable=False),
     Column("versions", JSON, nullable=False),
+    Column("seen", BigInteger, nullable=False, server_default="0"),
 )
 
 events: Final = Table(

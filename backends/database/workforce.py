@@ -35,6 +35,9 @@ STARTS_PER_PLAN: Final = 50
 # So that a write stays short; the rest follows at once.
 ROWS_PER_PLAN: Final = 1000
 STOP_AGAIN_MS: Final = 500
+# A scheduler that learns of a new number calls again at once; that is no change
+# of the cluster, and wakes nobody.
+LOOK_AGAIN_MS: Final = 250
 # Workers that fail after they connected do not fail the cluster, since it may
 # hold data; they are replaced, but not faster than this within the window.
 RESTART_WINDOW_MS: Final = 60_000
@@ -46,9 +49,11 @@ _EVENTS_PER_PLAN: Final = 5
 def plan_workforce(desired: Snapshot, observed: Observed, now_ms: int) -> Plan:
     """Plan the workers of a running cluster.
 
-    Surplus workers that the scheduler never had are stopped, newest first.
-    Connected ones are the scheduler's to drain: they leave when their job has
-    ended. What left without being asked to is replaced.
+    Surplus workers that the scheduler does not have are stopped, newest first,
+    once it knows how many are wanted: until then one may have connected, and
+    hold data, of which it has not told. Connected ones are the scheduler's to
+    drain: they leave when their job has ended. What left without being asked
+    to is replaced.
 
     Parameters
     ----------
@@ -67,7 +72,7 @@ def plan_workforce(desired: Snapshot, observed: Observed, now_ms: int) -> Plan:
     if crash is not None:
         return _plan_crash(desired, observed, changed, crash, now_ms)
     failures = before.start_failures + sum(map(_has_failed_to_start, changed))
-    rows = _drop_surplus(settled, before.replicas, now_ms)
+    rows, drop_ms = _drop_surplus(desired, settled, now_ms)
     fresh, resume_ms = _add_missing(before, rows, now_ms)
     rows += fresh
     members = sum(w.stage is not WorkerStage.ENDED for w in rows)
@@ -84,7 +89,7 @@ def plan_workforce(desired: Snapshot, observed: Observed, now_ms: int) -> Plan:
     return Plan(
         Change(after, changed, events) if changed or after != before else None,
         actions,
-        find_earliest([resume_ms, again_ms, *dues]),
+        find_earliest([resume_ms, drop_ms, again_ms, *dues]),
     )
 
 
@@ -146,20 +151,26 @@ def _plan_crash(
 
 
 def _drop_surplus(
-    rows: Sequence[WorkerRecord], wanted: int, now_ms: int
-) -> list[WorkerRecord]:
-    surplus = sum(w.stage.is_live for w in rows) - wanted
+    desired: Snapshot, rows: Sequence[WorkerRecord], now_ms: int
+) -> tuple[list[WorkerRecord], int | None]:
+    """Return the rows, and when to look again if the scheduler is to tell first."""
+    cluster, beat = desired.cluster, desired.beat
+    surplus = sum(w.stage.is_live for w in rows) - cluster.replicas
     if surplus <= 0:
-        return list(rows)
+        return list(rows), None
+    is_told = beat is not None and beat.seen >= cluster.generation
+    again_ms = None
     kept = []
     for worker in sorted(rows, key=lambda w: w.ordinal, reverse=True):
-        starting = worker.stage in (WorkerStage.WANTED, WorkerStage.STARTED)
-        if surplus > 0 and starting:
+        after = worker
+        if surplus > 0 and worker.stage in (WorkerStage.WANTED, WorkerStage.STARTED):
             surplus -= 1
-            kept.append(leave(worker, now_ms, "not wanted", LeaveCause.SURPLUS))
-        else:
-            kept.append(worker)
-    return kept[::-1]
+            if is_told or worker.started_ms is None:
+                after = leave(worker, now_ms, "not wanted", LeaveCause.SURPLUS)
+            else:
+                again_ms = now_ms + LOOK_AGAIN_MS
+        kept.append(after)
+    return kept[::-1], again_ms
 
 
 def _add_missing(

@@ -136,6 +136,7 @@ class FakeScheduler:
         adaptive = None if self.reply is None else self.reply.adaptive
         return SyncReport(
             protocol=1,
+            seen=0 if self.reply is None else self.reply.generation,
             adaptive_id=None if adaptive is None else adaptive.id,
             target=self.target,
             workers=tuple(n for n in self.connected() if n not in self.draining),

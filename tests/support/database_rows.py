@@ -101,6 +101,7 @@ class Rows:
 
     def heard(self, age_s: float = 1, **fields: Any) -> "Rows":
         """Let the last sync be ``age_s`` old."""
+        fields = {"seen": self.snapshot.cluster.generation, **fields}
         beat = BeatRecord(NOW_MS - round(age_s * 1000), **fields)
         return Rows(replace(self.snapshot, beat=beat))
 

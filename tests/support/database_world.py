@@ -72,6 +72,7 @@ class World:
         self.is_routable = True
         self.old_views: dict[JobRef, JobView] = {}
         self.draining: set[str] = set()
+        self.told = 0
         self.was_terminal = False
 
     # The database.
@@ -256,6 +257,7 @@ class World:
         self.draining &= running
         report = SyncReport(
             protocol=1,
+            seen=self.told,
             adaptive_id=cluster.adaptive_id,
             target=target,
             workers=tuple(running - self.draining),
@@ -267,6 +269,7 @@ class World:
             self.commit(rows, change)
         assert self.rows is not None
         self.rows = replace(self.rows, beat=beat)
+        self.told = self.rows.cluster.generation
         if drains:
             self._drain(sorted(running), self.rows.cluster.replicas)
 

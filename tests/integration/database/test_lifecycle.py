@@ -62,7 +62,7 @@ async def test_a_cluster_starts_scales_and_stops(sqlite_url):
             await reach(backend, name, STOPPED)
 
         assert platform.alive() == set()
-        assert backend.routes.table == ()
+        await eventually(lambda: backend.routes.table == ())
         states = [w.state for w in await backend.list_workers(name)]
         assert states == [WorkerState.STOPPED] * 3
         want = ["SchedulerStarted", "SchedulerConnected", "Running", "WorkersAdded"]
