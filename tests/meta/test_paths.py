@@ -5,10 +5,10 @@ from pathlib import Path
 
 from tests.support.sources import ROOT, tracked_files
 
-# Homes, checkouts and environments of people and of their machines; the made-up
-# people of tests and documents have homes, too.
+# Homes, checkouts and environments of people and of their machines. Made-up people
+# of tests and documents have homes, too, and containers have a super-user's.
 MACHINE_PATH = re.compile(
-    r"/(root|work/|home/(?!(alice|bob|jovyan|[a-z])\b)\w+|Users/\w+|tmp/venv)\b"
+    r"/(root/\.\w|work/|home/(?!(alice|bob|dask|jovyan|[a-z])\b)\w+|Users/\w|tmp/venv\b)"
 )
 
 

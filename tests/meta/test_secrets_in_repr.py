@@ -17,6 +17,8 @@ SECRET = re.compile(r"(^|_)(key|keys|token|tokens|password|secret|secrets)($|_)"
 EXCEPTIONS = {
     "gateway.domain.policy.Share.key": "whose usage is summed: user:alice",
     "backends.routing.settings.RoutingSettings.tls_key": "the path of a file",
+    "backends.kubernetes.desired.blueprint.PodSettings.image_pull_secrets": "names of "
+    "Secret objects",
     "backends.routing.table.TableSettings.key": "the path of a file",
 }
 
