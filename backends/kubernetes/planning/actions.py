@@ -1,11 +1,11 @@
 """A plan: the status to write, and what the controller may do, as plain data."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from backends.kubernetes.crd.values import ClusterStatus
 from backends.kubernetes.names import Child
-from gateway.domain.cluster import ClusterEvent, StopReason
+from gateway.domain.cluster import ClusterEvent, EventType, StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +118,10 @@ class Plan:
     stores_first: bool = False
     requeue_after: timedelta | None = None
     events: tuple[ClusterEvent, ...] = ()
+
+
+def build_event(
+    kind: EventType, reason: str, message: str, now: datetime
+) -> ClusterEvent:
+    """Return an event of the cluster as a whole."""
+    return ClusterEvent(round(now.timestamp() * 1000), kind, str(reason), message)

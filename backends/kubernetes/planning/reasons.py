@@ -1,0 +1,88 @@
+"""Why a pod does not run, in words for its cluster's owner: what, and what to do."""
+
+from typing import Final
+
+from backends.kubernetes.observed.pods import Cause, PodState, PodView
+
+# (what is wrong, what to do about it); the platform's own words stand between.
+_WORDS: Final = {
+    Cause.UNSCHEDULABLE: (
+        "no node takes it",
+        "ask for less, or wait until there is room",
+    ),
+    Cause.IMAGE_PULL: (
+        "its image cannot be pulled",
+        "check the image's name and its pull secrets",
+    ),
+    Cause.CONFIG: (
+        "its container cannot be set up",
+        "check the Secrets and ConfigMaps it names, and its image's user",
+    ),
+    Cause.START: (
+        "its program cannot be started",
+        "check the command, and that the image has it",
+    ),
+    Cause.INIT: ("an init container failed", "check what it does"),
+    Cause.REFUSED_BY_NODE: ("its node refused it", "it may fit elsewhere"),
+    Cause.OOM_KILLED: ("killed: out of memory", "ask for more memory"),
+    Cause.EVICTED: ("evicted from its node", "its node was short of something"),
+    Cause.PREEMPTED: (
+        "preempted: made way for another pod",
+        "give it a higher priority if it must not",
+    ),
+    Cause.NODE_LOST: ("its node was lost or shut down", ""),
+    Cause.DEADLINE: (
+        "ran for longer than its pod may",
+        "raise activeDeadlineSeconds in its template",
+    ),
+    Cause.DELETED: ("its pod was deleted by someone", ""),
+}
+
+
+def describe_pod(pod: PodView) -> str:
+    """Return how ``pod`` is, for people; the cause of its trouble if it has one.
+
+    Examples
+    --------
+    >>> pod = PodView(namespace="n", name="w", uid="u", resource_version="1",
+    ...     cluster="c", state=PodState.FAILED, cause=Cause.OOM_KILLED, exit_code=137)
+    >>> describe_pod(pod)
+    'killed: out of memory (exit status 137); ask for more memory'
+    """
+    if pod.cause is None or pod.cause is Cause.CRASHED:
+        return _describe_plain(pod)
+    what, remedy = _WORDS[pod.cause]
+    if pod.exit_code is not None:
+        what = f"{what} (exit status {pod.exit_code})"
+    text = f"{what}: {_tidy(pod.text)}" if pod.text else what
+    return f"{text}; {remedy}" if remedy else text
+
+
+def find_reason(pod: PodView) -> str:
+    """Return one word for how ``pod`` is, as a condition's reason."""
+    if pod.cause is not None:
+        return str(pod.cause)
+    if pod.state is PodState.PENDING:
+        return "Starting" if pod.scheduled else "WaitingForNode"
+    return "Completed" if pod.state is PodState.SUCCEEDED else str(pod.state)
+
+
+def _describe_plain(pod: PodView) -> str:
+    if pod.state.is_finished or pod.exit_code is not None:
+        if pod.exit_code is None:
+            ended = "ended; its exit status is not known"
+        else:
+            ended = f"ended with exit status {pod.exit_code}"
+        return f"{ended}: {_tidy(pod.text)}" if pod.text else ended
+    if pod.state is PodState.PENDING:
+        where = f" on node {pod.node}" if pod.node else ""
+        wait = f"waits for its image and containers{where}"
+        return wait if pod.scheduled else "waits for a node"
+    if pod.state is PodState.RUNNING and pod.is_scheduler and not pod.is_ready:
+        return "runs, but does not answer at :8787/health yet"
+    return str(pod.state).lower()
+
+
+def _tidy(text: str) -> str:
+    """Return one line without a full stop: it stands within a sentence."""
+    return " ".join(text.split()).rstrip(".")
