@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from dask_gateway import BasicAuth, Gateway
 
 from tests.support.client_threads import start_client_threads
 from tests.support.cluster_processes import Steps, find_schedulers, find_workers
 from tests.support.eventually import eventually
-from tests.support.stack import PASSWORD, Stack, running_stack
+from tests.support.lives import connected, open_session, running_workers, status_of
+from tests.support.stack import Stack, running_stack
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -90,10 +90,10 @@ class Life:
 
     async def create(self) -> None:
         async def submit() -> None:
-            async with self.session() as session:
+            async with open_session(self.stack) as session:
                 self.name = await session.submit()
 
-        await self.disturb("create", submit, self.is_running)
+        await self.disturb("create", submit, lambda: self.has("RUNNING"))
         self.check(workers=())
 
     async def grow(self) -> None:
@@ -124,13 +124,12 @@ class Life:
         await eventually(lambda: self.counts(2), within=120)
 
         async def ask() -> None:
-            async with self.session() as session:
+            async with open_session(self.stack) as session:
                 await session.stop_cluster(self.name)
 
-        await self.disturb("stop", ask, lambda: self.status() == "STOPPED")
+        await self.disturb("stop", ask, lambda: self.has("STOPPED"))
 
         assert self.stack.jobs() == []
-        assert self.get("")["status"] == "STOPPED"
 
     async def disturb(
         self,
@@ -175,63 +174,24 @@ class Life:
             time.sleep(seconds)
             return os.getpid()
 
-        async with self.client() as client:
+        async with connected(self.stack, self.name) as client:
             future = client.submit(tell_and_wait, str(self.ran), 10)
             await client.publish_dataset(kept=future)
             await eventually(self.ran.exists)
 
     async def finish_work(self) -> int:
-        async with self.client() as client:
+        async with connected(self.stack, self.name) as client:
             return await client.gather(await client.get_dataset("kept"))
 
-    def session(self) -> Gateway:
-        auth = BasicAuth("alice", PASSWORD)
-        return Gateway(self.stack.address, auth=auth, asynchronous=True)
-
-    def client(self) -> "Connected":
-        return Connected(self.session(), self.name)
-
     async def scale(self, count: int) -> None:
-        async with self.session() as session:
+        async with open_session(self.stack) as session:
             await session.scale_cluster(self.name, count)
 
     def counts(self, wanted: int) -> bool:
         """Return whether so many workers run, by the API and on the machine."""
-        found = self.get("/workers").get("workers", ())
-        running = [w["name"] for w in found if w["status"] == "Running"]
+        running = running_workers(self.stack, self.name)
         on_machine = find_workers(self.stack, self.name)
         return len(running) == wanted and sorted(running) == sorted(on_machine)
 
-    def status(self) -> str:
-        return str(self.get("").get("status"))
-
-    def is_running(self) -> bool:
-        return self.status() == "RUNNING"
-
-    def get(self, path: str) -> dict:
-        """GET something of the cluster; nothing while nobody answers."""
-        try:
-            found = self.stack.get(f"/api/v1/clusters/{self.name}{path}")
-        except OSError:  # refused, or an answer that is none
-            return {}
-        assert isinstance(found, dict)
-        return found
-
-
-class Connected:
-    """A client of a cluster for the length of a block, with all that it needs."""
-
-    def __init__(self, session: Gateway, name: str) -> None:
-        self._session = session
-        self._name = name
-
-    async def __aenter__(self):
-        await self._session.__aenter__()
-        self._cluster = await self._session.connect(self._name)
-        self._client = self._cluster.get_client(set_as_default=False)
-        return await self._client
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._client.close()
-        await self._cluster.close()
-        await self._session.__aexit__(*error)
+    def has(self, status: str) -> bool:
+        return status_of(self.stack, self.name) == status
