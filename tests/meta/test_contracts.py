@@ -17,6 +17,10 @@ PLANTED = {
         "gateway/domain/names.py",
         "import backends.database",
     ),
+    "Kubernetes backend: I/O may import pure code, never the reverse": (
+        "backends/kubernetes/observed/overlay.py",
+        "import backends.kubernetes.planning.plan",
+    ),
     "Pure code does no I/O and reads no clock": (
         "gateway/domain/lifetime.py",
         "import time",

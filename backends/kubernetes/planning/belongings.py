@@ -5,8 +5,9 @@ same name has left behind is never counted, touched or waited for in vain.
 """
 
 from backends.kubernetes.names import Child
-from backends.kubernetes.observed.pods import PodState, PodView
+from backends.kubernetes.observed.pods import PodView
 from backends.kubernetes.observed.services import ServiceView
+from backends.kubernetes.observed.verdicts import PodState
 from backends.kubernetes.planning.inputs import Desired, Observed
 
 

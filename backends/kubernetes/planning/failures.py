@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from backends.kubernetes.names import Child
-from backends.kubernetes.observed.pods import Cause, PodState, PodView
+from backends.kubernetes.observed.pods import PodView
+from backends.kubernetes.observed.verdicts import Cause, PodState
 from backends.kubernetes.planning.actions import Action, KeepLogTail, LookUp
 from backends.kubernetes.planning.belongings import (
     find_anchor,

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from backends.kubernetes.observed.pods import Cause, PodState, PodView
+from backends.kubernetes.observed.pods import PodView
+from backends.kubernetes.observed.verdicts import Cause, PodState
 
 # (what is wrong, what to do about it); the platform's own words stand between.
 _WORDS: Final = {

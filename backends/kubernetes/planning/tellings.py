@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from backends.kubernetes.observed.pods import PodState, PodView
+from backends.kubernetes.observed.pods import PodView
+from backends.kubernetes.observed.verdicts import PodState
 from backends.kubernetes.planning.conditions import Fact
 from backends.kubernetes.planning.inputs import Desired, Observed, RefusalKind
 from backends.kubernetes.planning.reasons import describe_pod, find_reason

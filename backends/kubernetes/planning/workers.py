@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from backends.kubernetes.crd.values import WorkersStatus
-from backends.kubernetes.observed.pods import PodState, PodView
+from backends.kubernetes.observed.pods import PodView
+from backends.kubernetes.observed.verdicts import PodState
 from backends.kubernetes.observed.worker_set import WorkerSet, parse_worker_set
 from backends.kubernetes.planning.actions import CreateWorker, DeletePod, KeepLogTail
 

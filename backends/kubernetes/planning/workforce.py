@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from backends.kubernetes.crd.values import WorkersStatus
-from backends.kubernetes.observed.pods import Cause, PodState, PodView
+from backends.kubernetes.observed.pods import PodView
+from backends.kubernetes.observed.verdicts import Cause, PodState
 from backends.kubernetes.observed.worker_set import WorkerSet, format_worker_set
 from backends.kubernetes.planning.belongings import find_workers
 from backends.kubernetes.planning.inputs import Desired, Observed
