@@ -97,7 +97,7 @@ async def test_adaptive_loop_outlives_errors_and_load(world):
     await world.start(flaky, world.plugin)
     await world.server.adapt(0, 2)
     await world.run(
-        "n = 2000\n"
+        "n = 1000\n"
         "many = client.map(work, [folder] * n, ['x'] * n, [0.005] * n, pure=False)"
     )
     await eventually(lambda: world.server.reply.replicas >= 1)
