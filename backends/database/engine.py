@@ -6,6 +6,7 @@ Every read and write of the backend goes through `Database`; statements stand in
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -165,7 +166,7 @@ def parse_url(text: str) -> URL:
     Raises
     ------
     ConfigError
-        If it is neither SQLite's nor PostgreSQL's.
+        If it is neither SQLite's nor PostgreSQL's, or its driver is missing.
     """
     try:
         url = make_url(text.replace("postgres://", "postgresql://", 1))
@@ -175,6 +176,9 @@ def parse_url(text: str) -> URL:
     if backend == "sqlite":
         return url.set(drivername="sqlite+aiosqlite")
     if backend == "postgresql":
+        if find_spec("asyncpg") is None:
+            text = "PostgreSQL needs a driver: install daskfleet[postgresql]"
+            raise ConfigError([f"{SETTING}: {text}"])
         query = dict(url.query)
         if "sslmode" in query:  # libpq's name for what asyncpg calls ssl
             query["ssl"] = query.pop("sslmode")

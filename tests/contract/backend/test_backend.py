@@ -178,6 +178,14 @@ async def test_a_stop_is_seen_at_once(subject):
         assert status in (PublicStatus.STOPPING, PublicStatus.STOPPED)
 
 
+async def test_w5_a_stop_right_after_a_create_is_not_lost(subject):
+    for _ in range(3):
+        name = await subject.backend.start_cluster(ALICE, {})
+        await subject.backend.stop_cluster(name)
+
+        await eventually(lambda name=name: is_over(subject, name))
+
+
 # Scale and adapt.
 
 

@@ -98,7 +98,7 @@ async def test_a_new_cluster_is_read_as_it_was_written(store, announced):
     assert announced == [("c1", 1)]
 
 
-async def test_every_field_comes_back(store, database):
+async def test_w26_every_field_comes_back_from_either_database(store, database):
     await create(store)
     seen = await store.load("c1")
     full = ClusterRecord(
@@ -146,7 +146,7 @@ async def test_every_field_comes_back(store, database):
     assert await list_events(database, seen.cluster.id) == [event]
 
 
-async def test_of_two_writes_over_the_same_version_one_is_refused(store):
+async def test_w17_of_two_writes_over_the_same_version_one_is_refused(store):
     await create(store)
     seen = await store.load("c1")
 
