@@ -297,7 +297,7 @@ def _build_workers() -> Schema:
 
 
 def _build_limits() -> Schema:
-    most = 2**63 - 1
+    most = 2**53  # what JSON numbers hold exactly
     return _map(
         {
             "maxWorkers": _count(),

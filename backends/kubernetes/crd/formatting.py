@@ -70,16 +70,8 @@ def format_scale_patch(replicas: int) -> Patch:
 
 
 def format_adapt_patch(adaptive: AdaptiveSpec) -> Patch:
-    """Return the patch for adaptive bounds.
-
-    Written whole: 0 is a value here, and a merge keeps what is left out.
-    """
-    bounds = {
-        "id": adaptive.id,
-        "minimum": adaptive.minimum,
-        "maximum": adaptive.maximum,
-    }
-    return {"spec": {"workers": {"adaptive": bounds}}}
+    """Return the patch for adaptive bounds."""
+    return {"spec": {"workers": {"adaptive": msgspec.to_builtins(adaptive)}}}
 
 
 def format_target_patch(target: AdaptiveTarget) -> Patch:
@@ -98,7 +90,7 @@ def format_first_worker_patch(now: datetime) -> Patch:
 
 
 def format_status_patch(
-    before: ClusterStatus, after: ClusterStatus, *, uid: str, resource_version: str
+    before: ClusterStatus, after: ClusterStatus, *, resource_version: str
 ) -> Patch:
     """Return the controller's status patch: a compare-and-set of what differs.
 
@@ -108,27 +100,27 @@ def format_status_patch(
         As it was at ``resource_version``.
     after
         As it is to be. The API server's own fields are not looked at.
-    uid, resource_version
-        Preconditions: the server answers 409 if the object is another one, or
-        has been written since.
+    resource_version
+        A precondition: the server answers 409 if the object has been written
+        since, or is another one of the same name.
 
     Returns
     -------
     dict
-        Where nothing differs it holds only the preconditions; the server then
+        Where nothing differs it holds only the precondition; the server then
         compares and writes nothing.
 
     Examples
     --------
     >>> lost = ClusterStatus(host="h", reason="r")
     >>> patch = format_status_patch(
-    ...     lost, ClusterStatus(host="h"), uid="u", resource_version="7"
+    ...     lost, ClusterStatus(host="h"), resource_version="7"
     ... )
-    >>> patch == {"metadata": {"uid": "u", "resourceVersion": "7"},
+    >>> patch == {"metadata": {"resourceVersion": "7"},
     ...           "status": {"reason": None}}
     True
     """
-    patch: Patch = {"metadata": {"uid": uid, "resourceVersion": resource_version}}
+    patch: Patch = {"metadata": {"resourceVersion": resource_version}}
     changed = _differ(_own_fields(before), _own_fields(after))
     if changed:
         patch["status"] = changed

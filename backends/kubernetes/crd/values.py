@@ -50,8 +50,11 @@ class Owner(Value, frozen=True):
     groups: tuple[str, ...] = ()
 
 
-class AdaptiveSpec(Value, frozen=True):
-    """As `gateway.domain.sync.Adaptive`; ``id`` is "" where kubectl made it."""
+class AdaptiveSpec(Value, frozen=True, omit_defaults=False):
+    """As `gateway.domain.sync.Adaptive`; ``id`` is "" where kubectl made it.
+
+    Written whole: a minimum of 0 is a value here.
+    """
 
     id: str = ""
     minimum: int = 0
