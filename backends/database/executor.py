@@ -1,7 +1,8 @@
 """Carry out the actions of a plan. Decides nothing."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, assert_never
 
 import structlog
@@ -60,6 +61,7 @@ class Executor:
         self._keyring = keyring
         self._lease = lease
         self._clock = clock
+        self._parallelism = parallelism
         self._slots = asyncio.Semaphore(parallelism)
 
     async def execute(
@@ -78,15 +80,19 @@ class Executor:
         rest = [a for a in actions if not isinstance(a, StartJob | StopJob)]
         starts = any(isinstance(action, StartJob) for action in jobs)
         credentials = await self._open(snapshot) if starts else None
-        calls: list[Awaitable[None]] = []
+        calls: list[Callable[[], Awaitable[None]]] = []
         for action in jobs:
             if isinstance(action, StopJob):
-                calls.append(self._stop(action.ref, memory))
+                calls.append(partial(self._stop, action.ref, memory))
             elif credentials is not None:
                 spec = _build_job(snapshot, action.ref, credentials)
-                calls.append(self._start(spec, memory))
-        results = await asyncio.gather(*calls, return_exceptions=True)
-        failures = [result for result in results if isinstance(result, Exception)]
+                calls.append(partial(self._start, spec, memory))
+        failures: list[Exception] = []
+        waiting = iter(calls)
+        # A few at a time: a thousand tasks at once would hold the event loop.
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self._parallelism, len(calls))):
+                group.create_task(_make_calls(waiting, failures))
         if not failures:
             for last in rest:
                 await self._finish(last, snapshot)
@@ -120,7 +126,7 @@ class Executor:
         log.debug("job asked to end", job=ref.name, is_gone=is_gone)
         if is_gone:
             memory.stopped.add(ref)
-            log.info("job stopped", job=ref.name)
+            log.debug("job stopped", job=ref.name)
 
     async def _finish(self, action: Action, snapshot: Snapshot) -> None:
         match action:
@@ -143,6 +149,16 @@ class Executor:
 
     def _now_ms(self) -> int:
         return round(self._clock.now().timestamp() * 1000)
+
+
+async def _make_calls(
+    waiting: Iterator[Callable[[], Awaitable[None]]], failures: list[Exception]
+) -> None:
+    for call in waiting:
+        try:
+            await call()
+        except Exception as error:  # noqa: BLE001 - the others are made all the same; the caller raises it
+            failures.append(error)
 
 
 def _build_job(snapshot: Snapshot, ref: JobRef, credentials: Credentials) -> JobSpec:

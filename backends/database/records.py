@@ -7,6 +7,7 @@ about them in ``plan``.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from backends.database.launcher import JobRef, Role
@@ -156,7 +157,7 @@ class ClusterRecord:
 
     def worker_ref(self, ordinal: int) -> JobRef:
         """Return the job of worker ``ordinal``."""
-        return JobRef(self.name, Role.WORKER, format_worker_name(self.name, ordinal))
+        return _worker_ref(self.name, ordinal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +323,12 @@ def parse_ordinals(cluster: str, names: Iterable[str]) -> frozenset[int]:
     """Return the ordinals of our own workers among ``names``."""
     found = (parse_worker_ordinal(cluster, name) for name in names)
     return frozenset(ordinal for ordinal in found if ordinal is not None)
+
+
+@lru_cache(maxsize=100_000)
+def _worker_ref(cluster: str, ordinal: int) -> JobRef:
+    # Asked for several times per worker and plan, and there are thousands.
+    return JobRef(cluster, Role.WORKER, format_worker_name(cluster, ordinal))
 
 
 def _wanted(cluster: ClusterRecord) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ def settle_worker(
         return _settle_ended(worker, view, now_ms)
     if view.state is JobState.ABSENT:
         return _settle_absent(desired, worker, observed, now_ms)
-    return _settle_alive(desired, worker, observed, now_ms)
+    return _settle_alive(desired, worker, observed, now_ms, view=view)
 
 
 def leave(
@@ -82,13 +82,20 @@ def _settle_ended(worker: WorkerRecord, view: JobView, now_ms: int) -> WorkerRec
 
 
 def _settle_alive(
-    desired: Snapshot, worker: WorkerRecord, observed: Observed, now_ms: int
+    desired: Snapshot,
+    worker: WorkerRecord,
+    observed: Observed,
+    now_ms: int,
+    *,
+    view: JobView,
 ) -> WorkerRecord:
-    view = observed.view(desired.cluster.worker_ref(worker.ordinal))
-    if worker.stage is WorkerStage.WANTED:
-        worker = replace(worker, stage=WorkerStage.STARTED)
-    if worker.started_ms is None and view.state is JobState.RUNNING:
-        worker = replace(worker, started_ms=view.started_ms or now_ms)
+    stage, started_ms = worker.stage, worker.started_ms
+    if stage is WorkerStage.WANTED:
+        stage = WorkerStage.STARTED
+    if started_ms is None and view.state is JobState.RUNNING:
+        started_ms = view.started_ms or now_ms
+    if (stage, started_ms) != (worker.stage, worker.started_ms):
+        worker = replace(worker, stage=stage, started_ms=started_ms)
     deadline_ms = _connect_deadline_ms(desired, worker, observed)
     if deadline_ms is None or now_ms < deadline_ms or not _is_heard(desired, now_ms):
         return worker
