@@ -285,6 +285,11 @@ class DaskCluster(Value, frozen=True):
     problems: tuple[Problem, ...] = ()
 
     @property
+    def cluster(self) -> str:
+        """Its own name, as views of other objects have it."""
+        return self.name
+
+    @property
     def wanted_workers(self) -> int:
         """How many workers are wanted now.
 
