@@ -144,6 +144,9 @@ class Launcher(Protocol):
     async def stop(self, ref: JobRef) -> bool:
         """Ask the job to end, harder each time the platform's patience is over.
 
+        A job that was never started is not to be started afterwards, as far as
+        the launcher can see to it; a sweep ends what slips through.
+
         Returns
         -------
         bool
