@@ -81,5 +81,5 @@ class RouteTable:
             except BaseException:
                 self._is_dirty.set()
                 raise
-            routes = len(self._published or ())
+            routes = len(self._published[0]) if self._published else 0
             await asyncio.sleep(max(_PAUSE_S, _PAUSE_PER_ROUTE_S * routes))
