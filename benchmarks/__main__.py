@@ -33,7 +33,7 @@ def main() -> None:
     rounds = 1 if arguments.quick else arguments.rounds
     machine.prepare()
     python = ensure_peer(_CACHE)
-    sides: dict[str, Side] = {"peer": Peer(python), "ours": Ours()}
+    sides: dict[str, Side] = {"peer": Peer(python), "ours": Ours(python)}
     sides = {key: sides[key] for key in arguments.sides.split(",")}
     results: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(),  # noqa: TID251 - a report's date
@@ -51,12 +51,13 @@ def main() -> None:
             if "stalls" in parts:
                 results["stalls"] = fleets.measure(rounds, watched=True)
         if "life" in parts:
-            results |= _measure_lives(sides, work / "life", rounds)
+            results |= _measure_lives(sides, python, work / "life", rounds)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     results["load_average_end"] = list(os.getloadavg())
     print(report.format_table(results))
-    if not arguments.quick:
+    is_whole = set(parts) == set(_PARTS) and len(sides) == 2
+    if is_whole and not arguments.quick:
         results["summary"] = report.summarise(results)
         _RESULTS.parent.mkdir(exist_ok=True)
         _RESULTS.write_text(json.dumps(results, indent=1) + "\n")
@@ -92,7 +93,9 @@ class _Fleets:
         return found
 
 
-def _measure_lives(sides: dict[str, Side], work: Path, rounds: int) -> dict[str, Any]:
+def _measure_lives(
+    sides: dict[str, Side], python: Path, work: Path, rounds: int
+) -> dict[str, Any]:
     found: dict[str, list[Any]] = {key: [] for key in sides}
     bare: list[Any] = []
     servers = {}
@@ -109,7 +112,7 @@ def _measure_lives(sides: dict[str, Side], work: Path, rounds: int) -> dict[str,
                 servers[key].process.wait_jobs_gone()
                 if number >= 0:
                     found[key].append(seconds)
-            seconds = life.measure_bare()
+            seconds = life.measure_bare(python)
             if number >= 0:
                 bare.append(seconds)
     finally:

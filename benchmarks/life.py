@@ -1,7 +1,7 @@
 """One cluster's life through the stock client, in a process of its own.
 
 Run as ``python -m benchmarks.life gateway URL USER PASSWORD`` or, for what Dask
-alone needs on this machine, ``python -m benchmarks.life bare``. Prints JSON.
+alone needs on this machine, ``python -m benchmarks.life bare DASK``. Prints JSON.
 The client is the unmodified ``dask-gateway`` of this environment.
 """
 
@@ -23,6 +23,7 @@ from benchmarks.processes import ROOT, free_port
 
 _CONNECT_S = "120s"
 _LONGEST_S = 300
+_WORKER = ("--nthreads=1", "--memory-limit=1GB")
 
 
 def measure_life(url: str, user: str, password: str) -> dict[str, Any]:
@@ -30,9 +31,15 @@ def measure_life(url: str, user: str, password: str) -> dict[str, Any]:
     return _run_here(["gateway", url, user, password])
 
 
-def measure_bare() -> dict[str, Any]:
-    """Start a scheduler and a worker by hand; return the same seconds."""
-    return _run_here(["bare"])
+def measure_bare(python: Path) -> dict[str, Any]:
+    """Start a scheduler and a worker by hand; return the same seconds.
+
+    Parameters
+    ----------
+    python
+        Of the environment in which they run.
+    """
+    return _run_here(["bare", str(python.with_name("dask"))])
 
 
 def _run_here(arguments: list[str]) -> dict[str, Any]:
@@ -70,16 +77,16 @@ async def _through_gateway(url: str, user: str, password: str) -> dict[str, Any]
     }
 
 
-async def _by_hand() -> dict[str, Any]:
+async def _by_hand(dask: str) -> dict[str, Any]:
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     started = time.perf_counter()
-    async with _dask("scheduler", "--host", address):
+    async with _running(dask, "scheduler", "--host", address):
         # Left to itself the client backs off for seconds.
         await _wait_for_port(port)
         async with Client(address, asynchronous=True, timeout=_CONNECT_S) as client:
             connected = time.perf_counter()
-            async with _dask("worker", address, "--nthreads=1", "--memory-limit=1GB"):
+            async with _running(dask, "worker", address, *_WORKER):
                 await client.wait_for_workers(1, timeout=_CONNECT_S)
                 ready = time.perf_counter()
                 await _compute(client)
@@ -90,11 +97,10 @@ async def _by_hand() -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _dask(*arguments: str) -> AsyncIterator[None]:
+async def _running(*command: str) -> AsyncIterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         process = await asyncio.create_subprocess_exec(
-            str(Path(sys.executable).with_name("dask")),
-            *arguments,
+            *command,
             "--dashboard-address=127.0.0.1:0",
             stderr=subprocess.DEVNULL,
             cwd=folder,
@@ -122,7 +128,8 @@ async def _compute(client: Client) -> None:
 
 
 def _main(arguments: list[str]) -> None:
-    work = _by_hand() if arguments == ["bare"] else _through_gateway(*arguments[1:])
+    kind, *rest = arguments
+    work = _by_hand(*rest) if kind == "bare" else _through_gateway(*rest)
     json.dump(asyncio.run(work), sys.stdout)
 
 

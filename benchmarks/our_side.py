@@ -33,9 +33,18 @@ _KEYS = "encrypt-keys"
 
 
 class Ours:
-    """The gateway of this checkout, on this Python."""
+    """The gateway of this checkout, on this Python.
+
+    Parameters
+    ----------
+    jobs_python
+        Of the environment in which schedulers and workers run.
+    """
 
     name = "Daskfleet"
+
+    def __init__(self, jobs_python: Path):
+        self._dask = str(jobs_python.with_name("dask"))
 
     def fill(self, directory: Path, entries: list[Entry]) -> None:
         data = directory / "data"
@@ -79,6 +88,8 @@ c.DaskGateway.data_directory = {str(data)!r}
 c.Proxy.address = "127.0.0.1:{public}"
 c.SimpleAuthenticator.password = {PASSWORD!r}
 c.LocalClusterConfig.worker_memory = "1 G"
+c.LocalClusterConfig.scheduler_cmd = [{self._dask!r}, "scheduler"]
+c.LocalClusterConfig.worker_cmd = [{self._dask!r}, "worker"]
 """
             # Nobody answers for clusters that are only rows.
             + (
