@@ -15,7 +15,7 @@ from gateway.http.identity import authenticate
 from gateway.http.links import COOKIE_MAX_AGE_S, COOKIE_NAME, DashboardLinks, Visitor
 from gateway.http.pages import build_absent_page, build_foreign_page, build_login_page
 from gateway.http.services import get_backend, get_settings
-from gateway.http.targets import parse_target
+from gateway.http.targets import Target, parse_target
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ async def check_visitor(request: web.Request) -> web.Response:
         return await _exchange(request, target.cluster, target.token)
     visitor = _read_cookie(request, target.cluster)
     if visitor is None:
-        return await _check_credentials(request, target.cluster)
+        return await _check_credentials(request, target)
     if not await _may_see(request, target.cluster, visitor.user):
         return build_absent_page()
     response = web.Response()
@@ -99,14 +99,18 @@ async def _exchange(request: web.Request, cluster: str, token: str) -> web.Respo
     return response
 
 
-async def _check_credentials(request: web.Request, cluster: str) -> web.Response:
+async def _check_credentials(request: web.Request, target: Target) -> web.Response:
     if "Authorization" not in request.headers:
+        if target.is_bare:
+            # There may be a cookie, which is only sent below this path.
+            prefix = get_settings(request).prefix
+            return _redirect(f"{prefix}/clusters/{target.cluster}/")
         return build_login_page()
     try:
         identity = await authenticate(request)
     except (UserError, web.HTTPClientError):
         return build_login_page()
-    if await _may_see(request, cluster, identity.user):
+    if await _may_see(request, target.cluster, identity.user):
         return web.Response()
     return build_absent_page()
 

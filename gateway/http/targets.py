@@ -19,10 +19,14 @@ class Target:
         A name that a cluster can have.
     token
         Of a link, if the path is one.
+    is_bare
+        Whether the path is the cluster's without a slash behind it, where no
+        browser sends a cookie whose path has one.
     """
 
     cluster: str
     token: str | None = field(default=None, repr=False)
+    is_bare: bool = False
 
 
 def parse_target(uri: str, prefix: str) -> Target | None:
@@ -41,7 +45,7 @@ def parse_target(uri: str, prefix: str) -> Target | None:
     Examples
     --------
     >>> parse_target("/dask/clusters/c1/status?x=1", "/dask")
-    Target(cluster='c1')
+    Target(cluster='c1', is_bare=False)
     >>> parse_target("/clusters/c1/login/abc/status", "").token
     'abc'
     >>> parse_target("/clusters/c1/../c2/status", "") is None
@@ -56,9 +60,9 @@ def parse_target(uri: str, prefix: str) -> Target | None:
     decoded = unquote(path).replace("\\", "/")
     if {".", ".."} & set(decoded.split("/")):
         return None
-    cluster, _, rest = path.removeprefix(head).partition("/")
+    cluster, slash, rest = path.removeprefix(head).partition("/")
     if not is_cluster_name(cluster):
         return None
     parts = rest.split("/")
     is_link = parts[0] == "login" and len(parts) == _LOGIN_PARTS
-    return Target(cluster, parts[1] if is_link else None)
+    return Target(cluster, parts[1] if is_link else None, is_bare=not slash)

@@ -75,6 +75,16 @@ async def test_w30_without_link_cookie_or_credentials_there_is_a_page_and_no_cha
     assert "cluster.dashboard_link" in answer.text
 
 
+async def test_the_bare_path_leads_to_where_a_browser_sends_the_cookie(api):
+    """Its path ends with a slash, so that no other cluster's path begins with it."""
+    answer = await knock(api, "/clusters/c1")
+    logged_in = await knock(api, "/clusters/c1", **basic("alice"))
+
+    assert answer.status == 303
+    assert answer.headers["Location"] == "/clusters/c1/"
+    assert logged_in.status == 200
+
+
 async def test_a_cookie_opens_every_path_of_its_own_cluster(api):
     api.backend.add(a_cluster("c2").running().build())
     cookie = await open_link(api)
