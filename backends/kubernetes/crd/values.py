@@ -145,8 +145,8 @@ class ClusterSpec(Value, frozen=True):
     target_namespace: str = ""
     active: bool = True
     workers: WorkersSpec = WorkersSpec()
-    scheduler: RoleSpec = field(default_factory=RoleSpec)
-    worker: WorkerSpec = field(default_factory=WorkerSpec)
+    scheduler: RoleSpec = RoleSpec()
+    worker: WorkerSpec = WorkerSpec()
     limits: LimitsSpec = LimitsSpec()
     lifetimes: LifetimesSpec = LifetimesSpec()
     retention_seconds: float | None = None
@@ -280,7 +280,7 @@ class DaskCluster(Value, frozen=True):
     labels: dict[str, str] = field(default_factory=dict)
     stop_reason: str = ""
     stop_message: str = ""
-    spec: ClusterSpec = field(default_factory=ClusterSpec)
+    spec: ClusterSpec = ClusterSpec()
     status: ClusterStatus = ClusterStatus()
     problems: tuple[Problem, ...] = ()
 
