@@ -16,6 +16,8 @@ import psutil
 _BINARIES = "/usr/lib/postgresql"
 _ACCOUNT = "postgres"
 _START_S = 60
+_PREFIX = "daskfleet-postgres-"
+_OWNER = "owner"
 
 
 def find_binaries() -> Path | None:
@@ -134,7 +136,10 @@ def running_postgres() -> Iterator[PostgresServer]:
     """Yield a started server and leave nothing of it."""
     binaries = find_binaries()
     assert binaries is not None, "install the Debian package postgresql"
-    directory = Path(tempfile.mkdtemp(prefix="daskfleet-postgres-"))
+    _remove_leftovers()
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    me = psutil.Process()
+    (directory / _OWNER).write_text(f"{me.pid} {me.create_time()}")
     try:
         server = PostgresServer(binaries, directory)
         try:
@@ -144,6 +149,29 @@ def running_postgres() -> Iterator[PostgresServer]:
             server.kill()
     finally:
         shutil.rmtree(directory)
+
+
+def _remove_leftovers() -> None:
+    """End servers whose test session was killed before it could."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, ValueError, psutil.NoSuchProcess):
+            pid, created = (directory / _OWNER).read_text().split()
+            if psutil.pid_exists(int(pid)) and (
+                psutil.Process(int(pid)).create_time() == float(created)
+            ):
+                continue
+            _kill_server(directory)
+            shutil.rmtree(directory)
+
+
+def _kill_server(directory: Path) -> None:
+    pid_file = directory / "data/postmaster.pid"
+    if not pid_file.exists():
+        return
+    server = psutil.Process(int(pid_file.read_text().split()[0]))
+    if str(directory / "data") in server.cmdline():  # and nobody who has its number
+        server.kill()
+        server.wait(_START_S)
 
 
 def _account() -> tuple[str | int, str | int]:
