@@ -24,6 +24,12 @@ ALLOWED = (
     ("os.stat", "<frozen importlib._bootstrap>", ("_find_and_load",)),
     ("os.listdir", "<frozen importlib._bootstrap>", ("_find_and_load",)),
     ("io.BufferedReader.read", "<frozen importlib._bootstrap>", ("_find_and_load",)),
+    # This loop is a thread's own and runs nothing else.
+    ("os.stat", "backends/kubernetes/api/connection.py", ("_load",)),
+    ("os.path.abspath", "backends/kubernetes/api/connection.py", ("_load",)),
+    ("io.TextIOWrapper.read", "backends/kubernetes/api/connection.py", ("_load",)),
+    ("io.BufferedReader.read", "backends/kubernetes/api/connection.py", ("_load",)),
+    ("io.BufferedWriter.write", "backends/kubernetes/api/connection.py", ("_load",)),
     # Answered from shared memory in microseconds, and never waits for a lock.
     ("sqlite3.Connection.execute", "backends/database/freshness.py", ("read",)),
     ("sqlite3.Cursor.fetchone", "backends/database/freshness.py", ("read",)),

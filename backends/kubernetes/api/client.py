@@ -4,6 +4,7 @@ Knows nothing of what the objects mean: bodies go in as values and come out as
 bytes, so that each caller decodes only what it reads.
 """
 
+import io
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -249,7 +250,7 @@ class KubeClient:
             async with self._session.request(
                 method,
                 URL(self._url + path, encoded=True),
-                data=body,
+                data=None if body is None else io.BytesIO(body),
                 headers=headers,
                 timeout=timeout or aiohttp.helpers.sentinel,
                 server_hostname=self._connection.server_name,

@@ -1,5 +1,6 @@
 """Where the API server is and who we are there, from where a program finds it."""
 
+import asyncio
 import os
 import ssl
 from dataclasses import dataclass
@@ -63,6 +64,11 @@ async def load_connection(kubeconfig: str = "", context: str = "") -> Connection
     ConfigError
         If there is none, or it cannot be used.
     """
+    # In a thread with a loop of its own: it reads files, and may run programs.
+    return await asyncio.to_thread(asyncio.run, _load(kubeconfig, context))
+
+
+async def _load(kubeconfig: str, context: str) -> Connection:
     configuration = Configuration()
     inside = not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ
     try:
