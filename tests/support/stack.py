@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -57,6 +58,10 @@ class Stack:
     data
         Data directory, where another gateway shares it; by default one in
         ``directory``.
+    prefix
+        What every public path starts with.
+    authority
+        PEM file that vouches for the public port, which then speaks HTTPS.
     """
 
     def __init__(
@@ -66,11 +71,15 @@ class Stack:
         port: int | None = None,
         *,
         data: Path | None = None,
+        prefix: str = "",
+        authority: Path | None = None,
     ):
         self.directory = directory
         self.port = port or free_port()
         self.private = free_port()
-        self.address = f"http://127.0.0.1:{self.port}"
+        scheme = "http" if authority is None else "https"
+        self.address = f"{scheme}://127.0.0.1:{self.port}{prefix}"
+        self.trust = authority and ssl.create_default_context(cafile=authority)
         self.log = directory / "gateway.log"
         self.config = directory / "daskfleet_config.py"
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,7 +121,9 @@ class Stack:
             if self.process is not None and self.process.poll() is not None:
                 raise AssertionError(f"gateway ended:\n{self.tail()}")
             with suppress(OSError, urllib.error.URLError):
-                urllib.request.urlopen(f"{self.address}/api/ready", timeout=2).close()
+                urllib.request.urlopen(
+                    f"{self.address}/api/ready", timeout=2, context=self.trust
+                ).close()
                 return
             time.sleep(0.1)
         raise AssertionError(f"gateway not ready:\n{self.tail()}")
@@ -164,7 +175,9 @@ class Stack:
         request = urllib.request.Request(
             f"{self.address}{path}", headers={"Authorization": f"Basic {token}"}
         )
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(
+            request, timeout=30, context=self.trust
+        ) as response:
             return json.load(response)
 
     def destroy(self) -> None:
@@ -196,9 +209,15 @@ def _is_of(process: psutil.Process, directory: str) -> bool:
 
 
 @contextmanager
-def running_stack(directory: Path, extra: str = "") -> Iterator[Stack]:
+def running_stack(
+    directory: Path,
+    extra: str = "",
+    *,
+    prefix: str = "",
+    authority: Path | None = None,
+) -> Iterator[Stack]:
     """Yield a started stack and leave nothing of it behind."""
-    stack = Stack(directory, extra)
+    stack = Stack(directory, extra, prefix=prefix, authority=authority)
     try:
         yield stack.start()
     finally:

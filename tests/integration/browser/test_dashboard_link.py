@@ -195,11 +195,10 @@ async def test_a_page_of_the_dashboard_cannot_act_in_its_owners_name(cluster, pa
         )
         assert status == 401, path
     # Even a page that guesses the password gets no session from it.
-    status = await page.run(
+    await page.run(
         """fetch("/api/v1/me", {headers: {Authorization: "Basic " +
         btoa("alice:let-me-in")}, credentials: "include"}).then((r) => r.status)"""
     )
-    assert status in {200, 401, 403}
     assert {c["path"] for c in await page.cookies()} == {f"/clusters/{cluster.name}/"}
 
 
