@@ -221,6 +221,9 @@ def _build_api_routers(settings: TableSettings) -> dict[str, Any]:
     tls: dict[str, Any] = {"tls": {}} if settings.tls else {}
     strip = ["api-strip"] if base else []
     middlewares = [*strip, "api-headers", "api-retry"]
+    # Whoever may not see a dashboard is not told whether there is one, so the
+    # login is asked first here, too; on the API's own host there never is one.
+    login = [] if settings.dashboard_host else ["dashboard-login"]
     routers: dict[str, Any] = {
         "api": {
             "entryPoints": [PUBLIC],
@@ -235,11 +238,18 @@ def _build_api_routers(settings: TableSettings) -> dict[str, Any]:
             "entryPoints": [PUBLIC],
             "rule": f"PathPrefix(`{base}/clusters/`){not_there}",
             "priority": _LAST_PRIORITY,
-            "middlewares": middlewares,
+            "middlewares": [*login, *middlewares],
             "service": "api",
             **tls,
         },
     }
+    if settings.dashboard_host:
+        host = f"Host(`{settings.dashboard_host}`)"
+        routers["absent-there"] = {
+            **routers["absent"],
+            "rule": f"{host} && PathPrefix(`{base}/clusters/`)",
+            "middlewares": ["dashboard-login", *middlewares],
+        }
     if settings.tls:
         routers["to-https"] = {
             "entryPoints": [PUBLIC],

@@ -20,6 +20,7 @@ from gateway.auth.names import parse_user_name
 from gateway.auth.passwords import PasswordFile
 from gateway.auth.signing import Purpose, Signer
 from gateway.auth.slowdown import Slowdown
+from gateway.domain.addresses import is_loopback
 from gateway.domain.errors import Unauthenticated
 from gateway.domain.user import User
 
@@ -179,8 +180,12 @@ def parse_basic(header: str) -> tuple[str, tuple[str, ...]]:
 def find_source(request: web.Request) -> str:
     """Return the address that a request came from, as our proxy saw it."""
     # The last entry is the proxy's own; whatever stands before it is hearsay.
-    forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-    return (forwarded or request.remote or "unknown")[:64]
+    header = request.headers.get("X-Forwarded-For", "")
+    before, comma, last = header.rpartition(",")
+    if comma and is_loopback(last.strip()):
+        # A dashboard's visitor: the proxy asks by way of its own internal port.
+        last = before.rpartition(",")[2]
+    return (last.strip() or request.remote or "unknown")[:64]
 
 
 def _readings(raw: bytes) -> tuple[str, ...]:

@@ -5,7 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, encode_basic_auth
+from aiohttp import (
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    TCPConnector,
+    encode_basic_auth,
+)
 
 from tests.support.stack import PASSWORD
 
@@ -102,9 +108,11 @@ class Rest:
 
 
 @asynccontextmanager
-async def calling(address: str) -> AsyncIterator[Rest]:
-    """Open a session for calls to ``address``."""
+async def calling(address: str, source: str | None = None) -> AsyncIterator[Rest]:
+    """Open a session for calls to ``address``, from the address ``source``."""
     async with ClientSession(
-        cookie_jar=DummyCookieJar(), timeout=ClientTimeout(total=_TIMEOUT_S)
+        connector=TCPConnector(local_addr=None if source is None else (source, 0)),
+        cookie_jar=DummyCookieJar(),
+        timeout=ClientTimeout(total=_TIMEOUT_S),
     ) as session:
         yield Rest(session, address)

@@ -276,8 +276,12 @@ async def test_a_dashboard_that_is_not_there_is_explained_by_the_api(
     tmp_path: Path,
 ) -> None:
     async with a_world(tmp_path) as world:
-        await request_raw(world.routes, "/clusters/gone/status")
+        status, page = await request_raw(world.routes, "/clusters/gone/status")
+        cookie = f"Cookie: {COOKIES}"
+        await request_raw(world.routes, "/clusters/gone/status", cookie)
 
+        # Nobody is told before they have shown who they are.
+        assert (status, "please log in" in page) == (401, True)
         assert [seen["path"] for seen in world.api.seen] == ["/clusters/gone/status"]
 
 
@@ -296,7 +300,10 @@ async def test_on_a_host_of_its_own_a_dashboard_is_nowhere_near_the_api(
 
         assert await ask("/clusters/a/status", there) == (200, "a")
         assert await ask("/api/version", there) == (404, "")
-        assert await ask("/clusters/gone/status", there) == (404, "")
+        assert await ask("/clusters/gone/status", there) == (200, "api")
+        stranger = {"Host": "dash.example"}
+        assert await ask("/clusters/gone/status", stranger) == (401, "")
+        assert await ask("/clusters/a/status", stranger) == (401, "")
         assert await ask("/clusters/a/status", here) == (200, "api")
         assert await ask("/api/version", here) == (200, "api")
 

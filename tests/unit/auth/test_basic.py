@@ -143,7 +143,15 @@ async def test_guessing_is_slowed_down_by_source_and_forgotten():
 
 @pytest.mark.parametrize(
     ("forwarded", "want"),
-    [("10.0.0.1", "10.0.0.1"), ("made up, 10.0.0.1", "10.0.0.1"), ("x" * 99, "x" * 64)],
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("made up, 10.0.0.1", "10.0.0.1"),
+        ("x" * 99, "x" * 64),
+        # Through the door of the dashboards, which the proxy itself asks at.
+        ("10.0.0.1, 127.0.0.1", "10.0.0.1"),
+        ("made up, 10.0.0.1,127.0.0.1", "10.0.0.1"),
+        ("127.0.0.1", "127.0.0.1"),
+    ],
 )
 def test_a_source_is_what_our_own_proxy_saw(forwarded, want):
     assert find_source(a_request({"X-Forwarded-For": forwarded})) == want
