@@ -28,6 +28,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IS_CI else "d
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run nightly tests too")
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/golden again"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -23,6 +23,11 @@ WHOLE = (
     "backends/database/plan*.py",
     "backends/database/records.py",
     "backends/database/actions.py",
+    "backends/kubernetes/names.py",
+    "backends/kubernetes/crd/*.py",
+    "backends/kubernetes/desired/*.py",
+    "backends/kubernetes/observed/*.py",
+    "backends/kubernetes/planning/*.py",
     "backends/routing/table.py",
 )
 

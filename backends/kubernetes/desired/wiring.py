@@ -6,6 +6,7 @@ that does.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from backends.kubernetes.crd.lifetimes import resolve_lifetimes
@@ -134,9 +135,9 @@ def build_worker_arguments(
     cluster, settings = blueprint.cluster, blueprint.settings
     lifetimes = resolve_lifetimes(cluster.spec, settings.lifetimes)
     host = format_host(cluster.name, cluster.spec.target_namespace)
-    cores = _amount(resources, "cpu", path)
+    cores = _limit(resources, "cpu", path)
     threads = cluster.spec.worker.threads or settings.worker.threads
-    memory = _amount(resources, "memory", path)
+    memory = _limit(resources, "memory", path)
     return [
         # Listens and connects by TLS alone, as its scheduler's address says.
         f"tls://{host}:{SCHEDULER_PORT}",
@@ -188,13 +189,8 @@ def _credentials_volume(
     return {CREDENTIALS_VOLUME: {"name": CREDENTIALS_VOLUME, "secret": secret}}
 
 
-def _amount(resources: Mapping[str, Any], kind: str, path: str) -> Any:  # noqa: ANN401 - a Decimal
-    for side in ("limits", "requests"):
-        value = resources.get(side, {}).get(kind)
-        if value is not None:
-            try:
-                return parse_quantity(value)
-            except ValueError as error:
-                where = f"{path}.resources.{side}.{kind}"
-                raise InvalidRequest(where, str(error)) from error
-    return 0
+def _limit(resources: Mapping[str, Any], kind: str, path: str) -> Decimal:
+    try:
+        return parse_quantity(resources.get("limits", {}).get(kind, 0))
+    except ValueError as error:
+        raise InvalidRequest(f"{path}.resources.limits.{kind}", str(error)) from error
