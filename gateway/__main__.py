@@ -2,6 +2,7 @@
 
 import argparse
 import getpass
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,15 @@ def build_parser() -> argparse.ArgumentParser:
         help="DEBUG, INFO, WARNING, ERROR or CRITICAL; over the file's",
     )
     gateway.set_defaults(run=_run_gateway)
+
+    controller = commands.add_parser(
+        "controller", help="run the controller of clusters on Kubernetes"
+    )
+    _add_file(controller)
+    controller.add_argument(
+        "--log-level", metavar="LEVEL", help="over the file's; as for gateway"
+    )
+    controller.set_defaults(run=_run_controller)
 
     demo = commands.add_parser(
         "demo", help="run a gateway, and a computation through the stock client"
@@ -92,6 +102,13 @@ def _run_gateway(parsed: argparse.Namespace) -> int:
     from gateway.config.serve import run_gateway  # noqa: PLC0415 - only what a command needs
 
     return run_gateway(parsed.config, log_level=parsed.log_level)
+
+
+def _run_controller(parsed: argparse.Namespace) -> int:
+    # By text: this folder knows no backend, and it needs the extra `kubernetes`.
+    command = importlib.import_module("backends.kubernetes.controller.command")
+    status: int = command.run(parsed.config, log_level=parsed.log_level)
+    return status
 
 
 def _run_demo(parsed: argparse.Namespace) -> int:
