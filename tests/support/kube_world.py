@@ -7,7 +7,7 @@ the real planner a step at a time, so that a test can lose any request or reply.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -39,7 +39,7 @@ from backends.kubernetes.planning.actions import (
     Plan,
     StopCluster,
 )
-from backends.kubernetes.planning.inputs import Desired, Observed, Refusal
+from backends.kubernetes.planning.inputs import Desired, Observed, Refusal, RefusalKind
 from backends.kubernetes.planning.plan import plan
 from gateway.domain.cluster import ClusterPhase
 from gateway.domain.names import format_worker_name, parse_worker_ordinal
@@ -192,25 +192,33 @@ class FakeServer:
         return made
 
     def delete_service(self, uid: str) -> None:
-        """Delete the anchor; the garbage collector takes what it owns."""
+        """Delete the anchor; what it owns goes with `collect`."""
         service = self.services[-1]
         if service is None:
             return
         if service.uid != uid:
             raise Conflict
         self.services.append(None)
-        for name, pod in list(self.pods.items()):
-            if parse_pod(pod).owner_uid == uid:
-                self.terminate(name)
 
-    def create(self, name: str, *, by_epoch: int) -> dict[str, Any] | None:
+    def collect(self) -> None:
+        """Take pods whose owner is gone, as the garbage collector does."""
+        service = self.services[-1]
+        for name, pod in list(self.pods.items()):
+            if service is None or parse_pod(pod).owner_uid != service.uid:
+                self.terminate(name)
+                self.pods.pop(name, None)
+                self.pod_events.append((next(self._versions), name, None))
+
+    def create(
+        self, name: str, *, by_epoch: int, owner: str = ""
+    ) -> dict[str, Any] | None:
         """Create a pod; ``None`` if the name is taken."""
         if name in self.pods:
             return None
         if self.refusal is not None and len(self.pods) >= self.most_pods:
             raise Refused(self.refusal)
         service = self.services[-1]
-        owner = service.uid if service is not None else "none"
+        owner = owner or (service.uid if service is not None else "none")
         uid = f"u{next(self._versions)}"
         ordinal = parse_worker_ordinal("c", name)
         if ordinal is None:
@@ -415,15 +423,24 @@ class Controller:
             self.server.create_service()
             self._service = len(self.server.services) - 1
         elif child is Child.SCHEDULER:
-            name = format_scheduler_name("c")
             try:
-                self._record(self.server.create(name, by_epoch=self.epoch))
+                self._create_scheduler()
             except Refused as refused:
                 self.memory.refusals[child] = refused.refusal
                 raise
         else:
             self.memory.made.add(child)
         self.memory.refusals.pop(child, None)
+
+    def _create_scheduler(self) -> None:
+        name = format_scheduler_name("c")
+        anchor = self.server.services[self._service]
+        owner = anchor.uid if anchor is not None else "none"
+        self._record(self.server.create(name, by_epoch=self.epoch, owner=owner))
+        view = parse_pod(self.server.pods[name])
+        if view.owner_uid != owner or view.state is PodState.TERMINATING:
+            busy = RefusalKind.NAME_BUSY
+            raise Refused(Refusal(busy, "is going", self.now + timedelta(seconds=1)))
 
     def _create_worker(self, ordinal: int) -> None:
         try:
@@ -445,6 +462,15 @@ class Controller:
             self._record(self.server.pods[format_scheduler_name("c")])
         else:
             self.memory.absent.add(child)
+
+    def _has_scheduler(self) -> bool:
+        pod, anchor = (
+            self.server.pods.get(format_scheduler_name("c")),
+            self.server.services[self._service],
+        )
+        if pod is None or anchor is None:
+            return False
+        return parse_pod(pod).owner_uid == anchor.uid
 
     def _record(self, pod: dict[str, Any] | None) -> None:
         if self.overlay is not None and pod is not None:

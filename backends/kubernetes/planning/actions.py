@@ -10,9 +10,10 @@ from gateway.domain.cluster import ClusterEvent, EventType, StopReason
 
 @dataclass(frozen=True, slots=True)
 class CreateChild:
-    """Create ``child``; harmless if it was made before.
+    """Create ``child``; done as well if it is there, is ours and is not going.
 
-    For the credentials the master Secret is read, or made if there is none.
+    Else the name is taken: a `RefusalKind.NAME_BUSY` or ``NAME_CONFLICT``. For the
+    credentials the master Secret is read, or made if there is none.
     """
 
     child: Child
@@ -22,7 +23,8 @@ class CreateChild:
 class LookUp:
     """Read ``child`` live, because a verdict hangs on its absence.
 
-    What is found goes over the cache; what is not, into `Observed.absent`.
+    What is found goes over the cache. What is not, or belongs to another uid than
+    this cluster's or its anchor's, goes into `Observed.absent`.
     """
 
     child: Child

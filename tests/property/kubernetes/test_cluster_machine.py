@@ -142,6 +142,10 @@ class Lives(RuleBasedStateMachine):
         self.harmed = True
         self.server.delete_service(self.server.services[-1].uid)
 
+    @rule()
+    def garbage_is_collected(self):
+        self.server.collect()
+
     @rule(seconds=st.sampled_from([1, 60, 200]))
     def time_passes(self, seconds):
         self.now += timedelta(seconds=seconds)
@@ -197,10 +201,7 @@ class Lives(RuleBasedStateMachine):
         self.now += timedelta(seconds=BOUNDS.retention_seconds + 1)
         self.works(ALL, ALL, 20)
         assert not self.exists
-        assert all(
-            parse_pod(pod).state is PodState.TERMINATING
-            for pod in self.server.pods.values()
-        )
+        assert self.server.pods == {}
 
     def settle(self, *, lets_live):
         for _ in range(30):
@@ -211,6 +212,8 @@ class Lives(RuleBasedStateMachine):
             if not lets_live:
                 self.time_passes(60)
             self.workers_start()
+            self.garbage_is_collected()
+            self.time_passes(1)
             self.works(ALL, ALL, 0)
             self.controller.run()
 
