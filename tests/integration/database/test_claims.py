@@ -24,7 +24,9 @@ async def database() -> AsyncIterator[Database]:
 
 async def add_cluster(database: Database, server: str, record: ClusterRecord) -> None:
     store = Store(database, server=server, announce=lambda _name, _version: None)
-    new = NewCluster(record, ClusterSpec(), f"hash of {record.name}", b"sealed", ("user:a",))
+    new = NewCluster(
+        record, ClusterSpec(), f"hash of {record.name}", b"sealed", ("user:a",)
+    )
     await store.create(new, (), lambda _holdings: None)
 
 
