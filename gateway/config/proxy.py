@@ -46,7 +46,9 @@ class Proxy(Section):
 
     gateway_url = Unicode(
         help="""
-        URL at which the proxy reaches this gateway, without a path.
+        URL at which the proxy reaches this gateway, without a path. Gateways on one
+        database tell each other theirs, and the proxy sends requests to all of them;
+        on several machines each needs one that is no loopback.
 
         By default it is made of `DaskGateway.address`.
         """,
@@ -76,7 +78,8 @@ class Proxy(Section):
         "",
         help="""
         Host name under which alone dashboards are served, apart from the API's
-        origin. A dashboard is a user's own program, so this is safer.
+        origin, at the same port. A dashboard is a user's own program, so this is
+        safer.
 
         By default they are served under every name.
         """,

@@ -4,7 +4,7 @@ Tenants' dashboards may share the API's origin, so a browser must never hold
 anything that the API believes.
 """
 
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
 
@@ -55,10 +55,8 @@ def check_same_origin(request: web.Request, settings: HttpSettings) -> None:
 
 def is_own_origin(request: web.Request, origin: str) -> bool:
     """Return whether ``origin`` is where ``request`` was sent to."""
-    scheme = find_scheme(request)
-    host = request.headers.get("X-Forwarded-Host") or request.headers.get("Host", "")
     try:
-        theirs, ours = urlsplit(origin), urlsplit(f"{scheme}://{host}")
+        theirs, ours = urlsplit(origin), _find_origin(request)
         return (
             theirs.scheme in _DEFAULT_PORTS
             and theirs.hostname == ours.hostname
@@ -69,7 +67,24 @@ def is_own_origin(request: web.Request, origin: str) -> bool:
         return False
 
 
+def find_port(request: web.Request) -> str:
+    """Return the port of the address in the visitor's browser, with its colon.
+
+    "" if the address names none; then it is the scheme's own.
+    """
+    try:
+        port = _find_origin(request).port
+    except ValueError:
+        return ""
+    return "" if port is None else f":{port}"
+
+
 def find_scheme(request: web.Request) -> str:
     """Return ``http`` or ``https``, as the visitor's browser sees it."""
     forwarded = request.headers.get("X-Forwarded-Proto", request.scheme)
     return "https" if forwarded in {"https", "wss"} else "http"
+
+
+def _find_origin(request: web.Request) -> SplitResult:
+    host = request.headers.get("X-Forwarded-Host") or request.headers.get("Host", "")
+    return urlsplit(f"{find_scheme(request)}://{host}")

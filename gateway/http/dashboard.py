@@ -10,7 +10,7 @@ from aiohttp import web
 from gateway.domain.cluster import PublicStatus
 from gateway.domain.errors import ClusterNotFound, UserError
 from gateway.domain.user import User
-from gateway.http.browsers import find_scheme, is_own_origin
+from gateway.http.browsers import find_port, find_scheme, is_own_origin
 from gateway.http.identity import authenticate
 from gateway.http.links import COOKIE_MAX_AGE_S, COOKIE_NAME, DashboardLinks, Visitor
 from gateway.http.pages import build_absent_page, build_foreign_page, build_login_page
@@ -65,7 +65,7 @@ async def show_absent(request: web.Request) -> web.Response:
         return build_absent_page()
     if request.app[LINKS].read_token(target.cluster, target.token) is None:
         return build_login_page()
-    origin = f"{find_scheme(request)}://{settings.dashboard_host}"
+    origin = f"{find_scheme(request)}://{settings.dashboard_host}{find_port(request)}"
     path = f"/clusters/{target.cluster}/login/{target.token}/status"
     return _redirect(f"{origin}{settings.prefix}{path}")
 

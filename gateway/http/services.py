@@ -36,8 +36,8 @@ class HttpSettings:
     dashboard_link_max_age_s
         Longest time that a dashboard's link opens, in seconds.
     dashboard_host
-        Host, with a port if it is not the usual one, on which alone dashboards
-        are served; ``None`` if they share the API's.
+        Host on which alone dashboards are served, at the port that visitors of
+        the API came to; ``None`` if they share the API's.
     credentials_in_list
         Whether lists carry the keys of the user's running clusters, as the
         peer's do.

@@ -39,6 +39,21 @@ FLAGS = (
 # Hosts that are only names: the browser reaches this machine and nothing else.
 RESOLVER = "MAP *.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
+# All that is drawn, in shadow roots too, as one text that changes with any pixel.
+DRAWN = """
+(() => {
+  const found = [];
+  const visit = (root) => {
+    for (const node of root.querySelectorAll("*")) {
+      if (node.tagName === "CANVAS" && node.width) found.push(node.toDataURL());
+      if (node.shadowRoot) visit(node.shadowRoot);
+    }
+  };
+  visit(document);
+  return found.length ? found.join() : "";
+})()
+"""
+
 
 @contextmanager
 def running_browser(profile: Path) -> Iterator[str]:
@@ -104,6 +119,10 @@ class Page:
         self._session = attached["sessionId"]
         for domain in ("Page", "Network", "Runtime"):
             await self.call(f"{domain}.enable")
+
+    async def trust_any_certificate(self) -> None:
+        """Go on where a person would have to click a warning away."""
+        await self.call("Security.setIgnoreCertificateErrors", ignore=True)
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Call a method of DevTools and return its result."""

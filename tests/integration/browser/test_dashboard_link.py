@@ -5,26 +5,12 @@ import re
 import aiohttp
 import pytest
 
-from tests.support.browser import Page, fresh_page
+from tests.support.browser import DRAWN, Page, fresh_page
 from tests.support.eventually import eventually
 from tests.support.lives import open_session
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-# All that is drawn, in shadow roots too, as one text that changes with any pixel.
-DRAWN = """
-(() => {
-  const found = [];
-  const visit = (root) => {
-    for (const node of root.querySelectorAll("*")) {
-      if (node.tagName === "CANVAS" && node.width) found.push(node.toDataURL());
-      if (node.shadowRoot) visit(node.shadowRoot);
-    }
-  };
-  visit(document);
-  return found.length ? found.join() : "";
-})()
-"""
 LINKS = "Array.from(document.querySelectorAll('a[href]'), (a) => a.href)"
 ASK_API = """
 fetch("/api/v1/clusters/", {credentials: "include"}).then(

@@ -310,15 +310,24 @@ class TestWithoutARoute:
         assert answer.status == 404
 
     async def test_links_lead_to_the_dashboards_own_host(self):
-        async with running_api(dashboard_host="dash.example:8443", prefix="/p") as api:
+        async with running_api(dashboard_host="dash.example", prefix="/p") as api:
             api.backend.add(a_cluster().running().build())
             link = await find_link(api)
-            headers = {"X-Forwarded-Proto": "https"}
+            headers = {
+                "X-Forwarded-Proto": "https",
+                "X-Forwarded-Host": "gw.example:8443",
+            }
             answer = await api.get(link, headers=headers)
+            headers["X-Forwarded-Host"] = "gw.example"
+            usual = await api.get(link, headers=headers)
+            headers["X-Forwarded-Host"] = "gw.example:none"
+            odd = await api.get(link, headers=headers)
             made_up = await api.get("/clusters/c1/login/x.y/status", headers=headers)
             plain = await api.get("/clusters/c1/status", headers=headers)
 
         assert answer.status == 303
         assert answer.headers["Location"] == f"https://dash.example:8443/p{link}"
+        for other in (usual, odd):
+            assert other.headers["Location"] == f"https://dash.example/p{link}"
         assert "Set-Cookie" not in answer.headers
         assert (made_up.status, plain.status) == (401, 404)
