@@ -5,7 +5,7 @@ and free ports. What runs containers stands in `tests.harness.node`.
 """
 
 import secrets as random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -108,6 +108,12 @@ class ControlPlane:
     def token(self) -> str:
         """The admin's, for tests alone: no process of ours ever gets it."""
         return self._tokens[ADMIN]
+
+    @property
+    def services(self) -> Mapping[str, Service]:
+        """All of them by name, in the order of their start."""
+        ordered = (self.etcd, self.apiserver, self.controllers)
+        return {service.name: service for service in ordered}
 
     @property
     def secrets(self) -> tuple[str, ...]:

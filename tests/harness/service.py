@@ -72,6 +72,11 @@ class Service:
         """Whether the process exists, paused or not."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started and is gone."""
+        return self._process is not None and not self.is_running
+
     def launch(self) -> Self:
         """Start the process without waiting for it."""
         if self.is_running:

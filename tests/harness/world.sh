@@ -141,6 +141,9 @@ inside() {
   ip address add 10.89.0.1/24 dev world0
   ip link set world0 up
   export DASKFLEET_WORLD=1
+  # Not where a pytest outside has its own: it ends what runs with its folder's name,
+  # and sees the processes in here.
+  export PYTEST_DEBUG_TEMPROOT=/run
   # This shell stays process 1 and reaps; the command's status is the world's.
   "$@" <&0 &
   wait $!

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import threading
 import time
@@ -51,13 +52,15 @@ def spare(pid: int) -> None:
 def end_processes_of(folder: Path) -> list[str]:
     """Kill and return what runs in, or was started with a path of, ``folder``."""
     found = []
+    # A whole name: `pytest-1` is no folder of a process in `pytest-12`.
+    named = re.compile(re.escape(str(folder)) + r"(?![^/\s])")
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         with suppress(OSError):
             command = _command(int(entry.name))
             working = (entry / "cwd").readlink()
-            if str(folder) in command or working.is_relative_to(folder):
+            if named.search(command) or working.is_relative_to(folder):
                 os.kill(int(entry.name), signal.SIGKILL)
                 found.append(command)
     return found

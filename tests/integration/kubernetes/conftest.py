@@ -52,6 +52,21 @@ def pytest_collection_modifyitems(
         items[:] = [item for item in items if item not in left_out]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[None]:
+    """Tell, beside a failure, which services have ended and their last words."""
+    report = yield
+    if call.excinfo is not None:
+        for name in ("apiserver", "node"):
+            owner = getattr(item, "funcargs", {}).get(name)
+            for service in owner.services.values() if owner else ():
+                if service.has_ended:
+                    report.sections.append((f"{service.name} ended", service.tail()))
+    return report
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
