@@ -12,6 +12,7 @@ from backends.routing.table import (
     DASK,
     TableSettings,
     build_table,
+    parse_gateways,
     parse_routes,
     select_routes,
 )
@@ -39,6 +40,14 @@ def test_a_table_tells_the_routes_that_it_was_made_of(
     table = json.loads(json.dumps(build_table(given_routes, SETTINGS)))
 
     assert parse_routes(table) == tuple(sorted(given_routes, key=lambda r: r.cluster))
+
+
+def test_a_table_tells_the_gateways_that_it_was_made_of() -> None:
+    table = json.loads(json.dumps(build_table([], SETTINGS)))
+
+    assert parse_gateways(table) == ("http://127.0.0.1:8001", "http://127.0.0.1:8002")
+    with pytest.raises(ValueError, match="not a routing table of ours"):
+        parse_gateways({"http": {}})
 
 
 @given(routes, st.randoms())
