@@ -12,17 +12,20 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types unit integration nightly benchmarks \
+.PHONY: help demo test test-kubernetes kube lint format types unit integration nightly benchmarks \
   reference lock environment environment-demo system-packages clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 demo: environment-demo ## create, scale, compute on and stop a cluster (KEEP=1: stay up)
 	@$(BIN)/python -m gateway demo $(if $(KEEP),--keep) $(ARGS)
 
-test: environment system-packages ## everything that decides whether a change is good
+test: environment system-packages kube ## everything that decides whether a change is good
 	@$(BIN)/python tools/check.py
+
+test-kubernetes: environment system-packages kube ## tests on a real Kubernetes, as root (ARGS="-x PATH")
+	@tests/harness/world.sh $(abspath $(BIN))/python -m pytest $(or $(ARGS),tests/integration/kubernetes)
 
 lint: environment ## style, imports, spelling, dependencies
 	@$(BIN)/python tools/check.py --only lint
@@ -60,7 +63,10 @@ environment-demo:
 	@tools/environment.sh demo
 
 system-packages:
-	@tools/system-packages.sh postgresql chromium
+	@tools/system-packages.sh postgresql chromium node
+
+kube:
+	@tools/kube.sh >/dev/null
 
 clean: ## remove the environment and all that was made
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \

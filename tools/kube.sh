@@ -4,6 +4,7 @@
 #   tools/kube.sh          build if need be (ten minutes of CPU the first time)
 #   tools/kube.sh --path   build nothing; exit status 1 where it is missing
 #
+# Without Go it says in one line what is left out; where CI=true that is a failure.
 # etcd, the Kubernetes control plane, kubelet, kube-proxy and CoreDNS in one file
 # of 135 MB, for the tests. It is kept by its sources' hash outside the checkout,
 # so that a fresh clone finds it: ${XDG_CACHE_HOME:-~/.cache}/daskfleet/kube-<hash>.
@@ -26,7 +27,8 @@ fi
 PATH=$PATH:/usr/local/go/bin
 if ! command -v go >/dev/null; then
   say "Left out: Kubernetes (no Go to build it). To get it: install Go 1.21 or newer from https://go.dev/dl/"
-  exit 1
+  [ "${CI:-}" != true ]
+  exit
 fi
 
 mkdir -p "$cache"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Look for programs that Python packages cannot bring, and install what lacks.
 #
-#   tools/system-packages.sh venv|postgresql|chromium ...
+#   tools/system-packages.sh venv|postgresql|chromium|node ...
 #
 # Uses apt-get, as root or by a sudo that asks nothing. Otherwise says in one
 # line what is left out and how to get it; where CI=true that is a failure.
@@ -12,6 +12,7 @@ say() { printf '%s\n' "$*" >&2; }
 package_of() {
   case $1 in
     venv) echo python3-venv ;;
+    node) lacking_of_node | xargs ;;
     *) echo "$1" ;;
   esac
 }
@@ -21,6 +22,7 @@ reason_of() {
     venv) echo "makes virtual environments" ;;
     postgresql) echo "a database server for the tests with two gateways" ;;
     chromium) echo "the browser of the dashboard's tests" ;;
+    node) echo "run pods, for the tests on a real Kubernetes" ;;
     *) say "unknown need: $1"; return 2 ;;
   esac
 }
@@ -30,7 +32,19 @@ has() {
     venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ;;
     chromium) command -v chromium >/dev/null || command -v google-chrome >/dev/null ;;
+    node) [ -z "$(lacking_of_node)" ] ;;
   esac
+}
+
+# By program, so that nothing is installed over another packager's: Docker's
+# containerd.io brings runc and containerd, and Debian's would remove it.
+lacking_of_node() {
+  local pair
+  for pair in runc:runc containerd:containerd iptables:iptables ip:iproute2 gcc:gcc; do
+    PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
+  done
+  [ -x /usr/lib/cni/bridge ] || echo containernetworking-plugins
+  compgen -G '/usr/lib/*/libc.a' >/dev/null || echo libc6-dev
 }
 
 as_root() {
@@ -47,7 +61,8 @@ for need in "$@"; do
   reason=$(reason_of "$need")
   if ! has "$need"; then
     missing+=("$(package_of "$need") ($reason)")
-    packages+=("$(package_of "$need")")
+    read -ra needed <<<"$(package_of "$need")"
+    packages+=("${needed[@]}")
   fi
 done
 if [ ${#packages[@]} = 0 ]; then

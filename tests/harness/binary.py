@@ -1,10 +1,9 @@
-"""Where the programs of the harness are, and what of it can run here.
+"""Where the programs of the harness are.
 
 They are looked for and never built or fetched here: ``tools/kube.sh`` and
 ``tools/environment.sh`` do that before the tests start.
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,10 +11,6 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-
-
-# Set by world.sh.
-WORLD_MARK = "DASKFLEET_WORLD"
 
 
 class ProgramMissing(Exception):
@@ -52,24 +47,3 @@ def find_program(name: str, package: str) -> Path:
     if found is None:
         raise ProgramMissing(f"no {name}; to get it: install {package}")
     return Path(found)
-
-
-def is_world() -> bool:
-    """Return whether this process is in a world that it may change at will."""
-    return WORLD_MARK in os.environ
-
-
-def why_no_control_plane() -> str:
-    """Return what an API server lacks here, or nothing."""
-    try:
-        find_kube()
-    except ProgramMissing as error:
-        return str(error)
-    return ""
-
-
-def why_no_node() -> str:
-    """Return what a node lacks here, or nothing."""
-    if is_world():
-        return why_no_control_plane()
-    return "a node needs root and a world; to get it: make test-kubernetes"

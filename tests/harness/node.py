@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.harness.accounts import create_service_account
-from tests.harness.binary import ProgramMissing, find_kube, is_world
+from tests.harness.binary import ProgramMissing, find_kube
 from tests.harness.containers import RUN, SOCKET, Containers, mount_memory
 from tests.harness.control_plane import SERVICE_RANGE, ControlPlane, Settings
+from tests.harness.possible import is_world
 from tests.harness.service import Service, answers
 
 ADDRESS = "10.89.0.1"

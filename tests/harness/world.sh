@@ -144,6 +144,8 @@ inside() {
   # Not where a pytest outside has its own: it ends what runs with its folder's name,
   # and sees the processes in here.
   export PYTEST_DEBUG_TEMPROOT=/run
+  # Pods, Services and the node; nothing else can be reached from in here.
+  export PYTEST_ADDOPTS="--allow-hosts=127.0.0.0/8,::1,10.0.0.0/8 ${PYTEST_ADDOPTS:-}"
   # This shell stays process 1 and reaps; the command's status is the world's.
   "$@" <&0 &
   wait $!

@@ -18,7 +18,26 @@ from typing import Any, Self, TypeVar
 from tests.harness.control_plane import ControlPlane
 from tests.support import pod_status
 from tests.support.kubelet_calls import PodCalls
-from tests.support.pod_fates import RUNS, UNSCHEDULABLE, Fate
+from tests.support.pod_fates import (
+    CREATING,
+    IMAGE_MISSING,
+    RUNS,
+    SECRET_MISSING,
+    UNSCHEDULABLE,
+    Fate,
+    Hold,
+)
+
+__all__ = [
+    "CREATING",
+    "IMAGE_MISSING",
+    "RUNS",
+    "SECRET_MISSING",
+    "UNSCHEDULABLE",
+    "Fate",
+    "Hold",
+    "StandInKubelet",
+]
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.accounts import Account, Rules, create_account, create_namespace
-from tests.harness.binary import why_no_control_plane, why_no_node
 from tests.harness.control_plane import ControlPlane, Settings
 from tests.harness.node import Node
+from tests.harness.possible import why_no_control_plane, why_no_node
 from tests.support import secrets
 from tests.support.audit import AuditLog
 
