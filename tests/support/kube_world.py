@@ -282,6 +282,7 @@ class Memory:
     refusals: dict[Child, Refusal] = field(default_factory=dict)
     worker_refusal: Refusal | None = None
     log_tails: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    anchor_uid: str = "none"
 
 
 class Controller:
@@ -313,7 +314,9 @@ class Controller:
     def is_busy(self) -> bool:
         return self._round is not None
 
-    def receive(self, pods: int = ALL, versions: int = ALL) -> None:
+    def receive(
+        self, pods: int = ALL, versions: int = ALL, *, services: int = ALL
+    ) -> None:
         """Let that many events reach the caches; ``ALL`` is a new list."""
         if pods == ALL:
             self._list()
@@ -326,8 +329,8 @@ class Controller:
             self._seen += 1
         newest = len(self.server.clusters) - 1
         self._cluster = min(self._cluster + versions, newest)
-        if versions:
-            self._service = len(self.server.services) - 1
+        newest = len(self.server.services) - 1
+        self._service = min(self._service + services, newest)
 
     def advance(self) -> None:
         """Run up to the next wait; begin a round if none is under way."""
@@ -361,12 +364,18 @@ class Controller:
             scheduler=schedulers[0] if schedulers else None,
             workers=tuple(v for v in views if not v.is_scheduler),
             made=frozenset(memory.made),
-            absent=frozenset(memory.absent),
+            absent=self._take_absent(),
             refusals=dict(memory.refusals),
             worker_refusal=memory.worker_refusal,
             log_tails=dict(memory.log_tails),
             route_proved=self.route_proved,
         )
+
+    def _take_absent(self) -> frozenset[Child]:
+        # A live look counts for the plan that asked for it, and for no other.
+        absent = frozenset(self.memory.absent)
+        self.memory.absent.clear()
+        return absent
 
     def _reconcile(self) -> Iterator[None]:
         state = self.observe()
@@ -420,8 +429,9 @@ class Controller:
 
     def _create_child(self, child: Child) -> None:
         if child is Child.ANCHOR:
-            self.server.create_service()
-            self._service = len(self.server.services) - 1
+            self.memory.anchor_uid = self.server.create_service().uid
+            if self.overlay is not None:
+                self._service = len(self.server.services) - 1
         elif child is Child.SCHEDULER:
             try:
                 self._create_scheduler()
@@ -434,8 +444,8 @@ class Controller:
 
     def _create_scheduler(self) -> None:
         name = format_scheduler_name("c")
-        anchor = self.server.services[self._service]
-        owner = anchor.uid if anchor is not None else "none"
+        shown = self.server.services[self._service]
+        owner = shown.uid if shown is not None else self.memory.anchor_uid
         self._record(self.server.create(name, by_epoch=self.epoch, owner=owner))
         view = parse_pod(self.server.pods[name])
         if view.owner_uid != owner or view.state is PodState.TERMINATING:
@@ -459,15 +469,14 @@ class Controller:
         elif (
             child is Child.SCHEDULER and format_scheduler_name("c") in self.server.pods
         ):
-            self._record(self.server.pods[format_scheduler_name("c")])
+            name = format_scheduler_name("c")
+            self._cache[name] = self.server.pods[name]
         else:
             self.memory.absent.add(child)
 
     def _has_scheduler(self) -> bool:
-        pod, anchor = (
-            self.server.pods.get(format_scheduler_name("c")),
-            self.server.services[self._service],
-        )
+        pod = self.server.pods.get(format_scheduler_name("c"))
+        anchor = self.server.services[self._service]
         if pod is None or anchor is None:
             return False
         return parse_pod(pod).owner_uid == anchor.uid

@@ -5,50 +5,51 @@ from typing import Final
 from backends.kubernetes.observed.pods import PodView
 from backends.kubernetes.observed.verdicts import Cause, PodState
 
-# (what is wrong, what to do about it); the platform's own words stand between.
+# (what it does or what befell it, what to do about it); the platform's own words
+# stand between.
 _WORDS: Final = {
     Cause.UNSCHEDULABLE: (
-        "no node takes it",
+        "fits on no node",
         "ask for less, or wait until there is room",
     ),
     Cause.IMAGE_PULL: (
-        "its image cannot be pulled",
+        "cannot pull its image",
         "check the image's name and its pull secrets",
     ),
     Cause.CONFIG: (
-        "its container cannot be set up",
+        "cannot set up its container",
         "check the Secrets and ConfigMaps it names, and its image's user",
     ),
     Cause.START: (
-        "its program cannot be started",
+        "cannot start its program",
         "check the command, and that the image has it",
     ),
-    Cause.INIT: ("an init container failed", "check what it does"),
-    Cause.REFUSED_BY_NODE: ("its node refused it", "it may fit elsewhere"),
-    Cause.OOM_KILLED: ("killed: out of memory", "ask for more memory"),
-    Cause.EVICTED: ("evicted from its node", "its node was short of something"),
+    Cause.INIT: ("failed in an init container", "check what that does"),
+    Cause.REFUSED_BY_NODE: ("was refused by its node", "it may fit elsewhere"),
+    Cause.OOM_KILLED: ("was killed: out of memory", "ask for more memory"),
+    Cause.EVICTED: ("was evicted from its node", ""),
     Cause.PREEMPTED: (
-        "preempted: made way for another pod",
-        "give it a higher priority if it must not",
+        "was preempted to make room for another pod",
+        "give it a higher priority if it must not be",
     ),
-    Cause.NODE_LOST: ("its node was lost or shut down", ""),
+    Cause.NODE_LOST: ("was lost with its node, which is gone or shuts down", ""),
     Cause.DEADLINE: (
         "ran for longer than its pod may",
         "raise activeDeadlineSeconds in its template",
     ),
-    Cause.DELETED: ("its pod was deleted by someone", ""),
+    Cause.DELETED: ("was deleted by someone", ""),
 }
 
 
 def describe_pod(pod: PodView) -> str:
-    """Return how ``pod`` is, for people; the cause of its trouble if it has one.
+    """Return how ``pod`` is, as what follows its name in a sentence.
 
     Examples
     --------
     >>> pod = PodView(namespace="n", name="w", uid="u", resource_version="1",
     ...     cluster="c", state=PodState.FAILED, cause=Cause.OOM_KILLED, exit_code=137)
     >>> describe_pod(pod)
-    'killed: out of memory (exit status 137); ask for more memory'
+    'was killed: out of memory (exit status 137); ask for more memory'
     """
     if pod.cause is None or pod.cause is Cause.CRASHED:
         return _describe_plain(pod)
@@ -81,7 +82,7 @@ def _describe_plain(pod: PodView) -> str:
         return wait if pod.scheduled else "waits for a node"
     if pod.state is PodState.RUNNING and pod.is_scheduler and not pod.is_ready:
         return "runs, but does not answer at :8787/health yet"
-    return str(pod.state).lower()
+    return "runs" if pod.state is PodState.RUNNING else "is in an unknown state"
 
 
 def _tidy(text: str) -> str:

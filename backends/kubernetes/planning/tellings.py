@@ -29,23 +29,15 @@ def tell_workers(desired: Desired, observed: Observed, force: Workforce) -> Fact
     if ready >= wanted:
         reason = "Draining" if ready > wanted else "AllReady"
         return Fact(holds=True, reason=reason, message=count)
-    parts = [count]
-    reasons = []
-    refusal = observed.worker_refusal
-    if refusal is not None:
-        reasons.append(str(refusal.kind))
-        parts.append(refusal.text)
-    if force.failures:
-        reasons.append("WorkersFailing")
-        parts.append(f"{force.failures} in a row failed")
-    if observed.taken_ordinals:
-        reasons.append(str(RefusalKind.NAME_CONFLICT))
-        names = _name_taken(desired, observed)
-        parts.append(f"others have pods named {names}, which are left alone")
-    for pod, number in _group(force):
-        reasons.append(find_reason(pod))
-        parts.append(f"{number} {describe_pod(pod)}")
-    return Fact(holds=False, reason=(*reasons, "Starting")[0], message="; ".join(parts))
+    words = [
+        *_tell_refusals(desired, observed),
+        *_tell_pods(force, has_cause=True),
+        *_tell_failures(force),
+        *_tell_pods(force, has_cause=False),
+    ]
+    reason = words[0][0] if words else "Starting"
+    message = "; ".join([count, *(text for _, text in words)])
+    return Fact(holds=False, reason=reason, message=message)
 
 
 def tell_crash(force: Workforce) -> str:
@@ -72,19 +64,30 @@ def tell_events(force: Workforce, now: datetime) -> tuple[ClusterEvent, ...]:
     return tuple(events)
 
 
-def _name_taken(desired: Desired, observed: Observed) -> str:
+def _tell_refusals(desired: Desired, observed: Observed) -> Iterator[tuple[str, str]]:
+    if observed.worker_refusal is not None:
+        yield str(observed.worker_refusal.kind), observed.worker_refusal.text
     few = sorted(observed.taken_ordinals)[:_MAX_KINDS]
-    return ", ".join(format_worker_name(desired.cluster.name, n) for n in few)
+    names = ", ".join(format_worker_name(desired.cluster.name, n) for n in few)
+    if names:
+        text = f"others have pods named {names}, which are left alone"
+        yield str(RefusalKind.NAME_CONFLICT), text
 
 
-def _group(force: Workforce) -> Iterator[tuple[PodView, int]]:
-    """Yield a pod for each way of not running, and how many are like it."""
+def _tell_failures(force: Workforce) -> Iterator[tuple[str, str]]:
+    if force.failures:
+        yield "WorkersFailing", f"failures in a row: {force.failures}"
+
+
+def _tell_pods(force: Workforce, *, has_cause: bool) -> Iterator[tuple[str, str]]:
+    """Yield each way of not running, how many do so, and one of them in words."""
     pending = [p for p in force.pods if p.state is PodState.PENDING]
     groups: dict[str, list[PodView]] = {}
-    for pod in sorted(pending, key=lambda p: (p.cause is None, p.ordinal or 0)):
-        groups.setdefault(find_reason(pod), []).append(pod)
-    for pods in list(groups.values())[:_MAX_KINDS]:
-        yield pods[0], len(pods)
+    for pod in pending:
+        if (pod.cause is not None) is has_cause:
+            groups.setdefault(find_reason(pod), []).append(pod)
+    for reason, pods in list(groups.items())[:_MAX_KINDS]:
+        yield reason, f"{len(pods)} {reason} ({describe_pod(pods[0])})"
 
 
 def _describe_end(pod: PodView, force: Workforce) -> str:

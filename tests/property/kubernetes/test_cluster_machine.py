@@ -38,7 +38,8 @@ from tests.support.kube_world import ALL, READY, Controller, FakeServer
 SCHEDULER = format_scheduler_name("c")
 TURNS = st.sampled_from([0, 1, 2, 3, 5, 8, 20])
 NEWS = st.sampled_from([0, 1, 2, ALL])
-WORK = st.tuples(NEWS, NEWS, TURNS) | st.just((ALL, ALL, 20))
+# Events of pods, of the cluster and of its anchor received; turns taken.
+WORK = st.tuples(NEWS, NEWS, NEWS, TURNS) | st.just((ALL, ALL, ALL, 20))
 BOUNDS = Lifetimes(scheduler_start_timeout_seconds=300, retention_seconds=3600)
 ENDS = [
     started(
@@ -55,17 +56,24 @@ LOST = {
 
 
 class Lives(RuleBasedStateMachine):
+    use_overlay = False
+
     def __init__(self):
         super().__init__()
         self.server = FakeServer()
         self.epoch = 0
         self.controller = self.new_controller()
         self.now = NOW
-        self.harmed = False
+        self.harms = set()
 
     def new_controller(self):
         self.epoch += 1
-        return Controller(self.server, epoch=self.epoch, lifetimes=BOUNDS)
+        return Controller(
+            self.server,
+            epoch=self.epoch,
+            lifetimes=BOUNDS,
+            use_overlay=self.use_overlay,
+        )
 
     @property
     def exists(self):
@@ -75,8 +83,8 @@ class Lives(RuleBasedStateMachine):
     def status(self):
         return self.server.cluster.status
 
-    def works(self, pods, versions, turns):
-        self.controller.receive(pods, versions)
+    def works(self, pods, versions, services, turns):
+        self.controller.receive(pods, versions, services=services)
         self.controller.now = self.now
         for _ in range(turns):
             self.controller.advance()
@@ -126,20 +134,20 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: SCHEDULER in self.server.pods)
     @rule(status=st.sampled_from(ENDS))
     def scheduler_ends(self, status):
-        self.harmed = True
+        self.harms.add("scheduler")
         if parse_pod(self.server.pods[SCHEDULER]).state.is_live:
             self.server.set_status(SCHEDULER, status)
 
     @precondition(lambda self: SCHEDULER in self.server.pods)
     @rule()
     def scheduler_is_deleted(self):
-        self.harmed = True
+        self.harms.add("scheduler")
         self.server.remove(SCHEDULER)
 
     @precondition(lambda self: self.server.services[-1])
     @rule()
     def anchor_is_deleted(self):
-        self.harmed = True
+        self.harms.add("anchor")
         self.server.delete_service(self.server.services[-1].uid)
 
     @rule()
@@ -165,7 +173,9 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def a_loss_is_only_stated_where_there_was_one(self):
         if self.exists and self.status.reason in LOST:
-            assert self.harmed
+            assert self.harms
+        if self.exists and self.status.reason == FailureReason.ANCHOR_DELETED:
+            assert "anchor" in self.harms
 
     @invariant()
     def a_running_cluster_has_been_called_by_its_scheduler(self):
@@ -187,7 +197,7 @@ class Lives(RuleBasedStateMachine):
             assert tuple(c.type for c in self.status.conditions) == TYPES
 
     def teardown(self):
-        self.settle(lets_live=not self.harmed)
+        self.settle(lets_live=not self.harms)
         phase = self.status.phase
         if self.server.cluster.spec.active and not phase.is_terminal:
             assert phase is ClusterPhase.RUNNING
@@ -199,7 +209,7 @@ class Lives(RuleBasedStateMachine):
         assert phase.is_terminal
         assert self.server.services[-1] is None
         self.now += timedelta(seconds=BOUNDS.retention_seconds + 1)
-        self.works(ALL, ALL, 20)
+        self.works(ALL, ALL, ALL, 20)
         assert not self.exists
         assert self.server.pods == {}
 
@@ -214,9 +224,15 @@ class Lives(RuleBasedStateMachine):
             self.workers_start()
             self.garbage_is_collected()
             self.time_passes(1)
-            self.works(ALL, ALL, 0)
+            self.works(ALL, ALL, ALL, 0)
             self.controller.run()
 
 
+class LivesWithOverlay(Lives):
+    use_overlay = True
+
+
 TestLives = Lives.TestCase
+TestLivesWithOverlay = LivesWithOverlay.TestCase
+TestLivesWithOverlay.settings = settings(stateful_step_count=30, deadline=None)
 TestLives.settings = settings(stateful_step_count=30, deadline=None)

@@ -394,7 +394,7 @@ class TestStart:
         ("status", "want_reason", "want_text"),
         [
             pytest.param(
-                UNSCHEDULABLE, "Unschedulable", "no node takes it", id="no node"
+                UNSCHEDULABLE, "Unschedulable", "fits on no node", id="no node"
             ),
             pytest.param(
                 waiting("ErrImagePull", "no such image", name="dask-scheduler"),
@@ -446,7 +446,7 @@ class TestLateStart:
             pytest.param(
                 Situation.starting(status=UNSCHEDULABLE),
                 "StartDeadlinePassed",
-                "did not start within 300 s: scheduler no node takes it",
+                "did not start within 300 s: scheduler fits on no node",
                 id="no node",
             ),
             pytest.param(

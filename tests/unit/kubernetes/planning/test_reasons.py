@@ -16,15 +16,15 @@ from tests.support.kube_situations import scheduler, worker
         pytest.param(
             worker(0, pods.UNSCHEDULABLE),
             "Unschedulable",
-            "no node takes it: 0/3 nodes are available: 3 Insufficient cpu; ask for "
+            "fits on no node: 0/3 nodes are available: 3 Insufficient cpu; ask for "
             "less, or wait until there is room",
             id="no node",
         ),
         pytest.param(
             worker(0, pods.waiting("ErrImagePull")),
             "ImagePullFailed",
-            "its image cannot be pulled: ErrImagePull; check the image's name and its "
-            "pull secrets",
+            "cannot pull its image: ErrImagePull; check the image's name and its pull "
+            "secrets",
             id="image, without words",
         ),
         pytest.param(
@@ -32,14 +32,14 @@ from tests.support.kube_situations import scheduler, worker
                 0, pods.started(pods.ended(128, reason="StartError", message="a\nb"))
             ),
             "StartError",
-            "its program cannot be started (exit status 128): a b; check the command, "
-            "and that the image has it",
+            "cannot start its program (exit status 128): a b; check the command, and "
+            "that the image has it",
             id="two lines",
         ),
         pytest.param(
             worker(0, {"phase": "Failed", "reason": "NodeLost"}),
             "NodeLost",
-            "its node was lost or shut down",
+            "was lost with its node, which is gone or shuts down",
             id="nothing to be done",
         ),
         pytest.param(
@@ -72,8 +72,10 @@ from tests.support.kube_situations import scheduler, worker
             "waits for its image and containers",
             id="starting",
         ),
-        pytest.param(worker(0, pods.RUNNING), "Running", "running", id="running"),
-        pytest.param(worker(0, {}), "Unknown", "unknown", id="nothing known"),
+        pytest.param(worker(0, pods.RUNNING), "Running", "runs", id="running"),
+        pytest.param(
+            worker(0, {}), "Unknown", "is in an unknown state", id="nothing known"
+        ),
         pytest.param(
             scheduler(
                 pods.started(
@@ -87,7 +89,7 @@ from tests.support.kube_situations import scheduler, worker
             "runs, but does not answer at :8787/health yet",
             id="scheduler before its probe",
         ),
-        pytest.param(scheduler(), "Running", "running", id="scheduler"),
+        pytest.param(scheduler(), "Running", "runs", id="scheduler"),
     ],
 )
 def test_reason_and_words(pod, want_reason, want_text) -> None:
