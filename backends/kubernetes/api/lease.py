@@ -156,8 +156,8 @@ class Lease:
             working = tasks.create_task(_run(work), name="leader's work")
             try:
                 while self.is_held and not working.done():
-                    await asyncio.wait([working], timeout=self._times.retry_s)
                     await self._attempt()
+                    await asyncio.wait([working], timeout=self._times.retry_s)
             finally:
                 working.cancel()
 

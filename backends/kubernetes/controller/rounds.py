@@ -21,6 +21,7 @@ log = structlog.get_logger(__name__)
 # Looks at once one after the other, before something is taken for going in circles.
 _AT_ONCE: Final = 20
 _CIRCLE_S: Final = 2.0
+_LEAD_S: Final = 1.0
 
 Reconcile = Callable[[str], Awaitable[float | None]]
 
@@ -81,7 +82,8 @@ class Rounds:
                 delay_s = await reconcile(name)
                 outcome = "done"
             except LeadLost:
-                outcome, delay_s = "lead lost", None
+                # It may be renewed yet, and then nobody else would look again.
+                outcome, delay_s = "lead lost", _LEAD_S
             except StaleWrite as error:
                 outcome = "stale"
                 log.debug("round made from an old view", error=str(error))

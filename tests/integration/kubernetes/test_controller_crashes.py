@@ -1,0 +1,206 @@
+"""Cut a controller off after each of its writes; the next one comes to the same end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from aiohttp import web
+
+from backends.kubernetes.api.client import KubeClient
+from backends.kubernetes.api.connection import Connection, load_connection
+from backends.kubernetes.api.lease import LeaseTimes
+from backends.kubernetes.config import KubeController
+from backends.kubernetes.controller.app import Controller
+from backends.kubernetes.controller.metrics import Metrics
+from backends.kubernetes.controller.settings import ControllerSettings
+from gateway.aio.tasks import Supervisor
+from tests.harness.control_plane import ControlPlane
+from tests.harness.kubectl import Kubectl
+from tests.support.controllers import INSTANCE, Site
+from tests.support.eventually import eventually
+from tests.support.fault_proxy import DropAnswer, FaultProxy, Refuse
+from tests.support.kubelet import StandInKubelet
+from tests.support.sources import ROOT
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
+
+WITHIN = 60.0
+WORKERS = 3
+# One life has about so many writes: five children, the set, three pods, statuses.
+MOST_WRITES = 14
+
+
+@pytest.fixture(scope="module")
+def plane(apiserver: ControlPlane) -> ControlPlane:
+    crd = ROOT / "chart/crds/daskclusters.json"
+    Kubectl.of_admin(apiserver)("apply", "-f", str(crd))
+    apiserver.start_controllers()
+    return apiserver
+
+
+@pytest.fixture
+def site(plane: ControlPlane, make_namespace, tmp_path) -> Site:
+    return Site(plane, make_namespace("gateway"), (make_namespace("team"),), tmp_path)
+
+
+@pytest.fixture(scope="module")
+def kubelet(plane: ControlPlane):
+    with StandInKubelet(plane) as started:
+        yield started
+
+
+@pytest.fixture
+async def connection(site: Site) -> Connection:
+    return await load_connection(str(site.account.kubeconfig))
+
+
+@pytest.fixture
+async def proxy(plane: ControlPlane) -> AsyncIterator[FaultProxy]:
+    async with FaultProxy(plane) as started:
+        yield started
+
+
+@pytest.fixture
+def settings(site: Site) -> ControllerSettings:
+    traits = KubeController(
+        gateway_instance=INSTANCE,
+        api_url="http://gateway.test/api",
+        namespaces=list(site.targets),
+        address="",
+        relay_address="",
+    )
+    # One after the other, and none of them lets go of its lease.
+    return replace(traits.resolve(), lease_times=LeaseTimes(1, 0.6, 0.1))
+
+
+class Cut:
+    """Loses the answer to write number ``after``, and lets nothing through then.
+
+    Parameters
+    ----------
+    after
+        From 0.
+    """
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.writes = 0
+        self.is_done = False
+
+    def __call__(self, request: web.Request) -> DropAnswer | Refuse | None:
+        if self.is_done:
+            return Refuse(503)
+        if request.method == "GET" or "leases" in request.path:
+            return None
+        if "/events" in request.path:
+            return None
+        self.writes += 1
+        if self.writes <= self.after:
+            return None
+        self.is_done = True
+        return DropAnswer()
+
+
+@asynccontextmanager
+async def controlling(
+    connection: Connection, settings: ControllerSettings, url: str = ""
+) -> AsyncIterator[None]:
+    client = KubeClient(connection, url=url)
+    controller, stop = Controller(client, settings, Metrics()), asyncio.Event()
+    async with Supervisor() as tasks:
+        tasks.start("controller", lambda: controller.run(stop))
+        yield
+    await client.close()
+
+
+async def ends_well(site: Site, name: str) -> None:
+    """Wait for the one end that all lives have."""
+    want = [f"{name}-worker-{n}" for n in range(WORKERS)]
+
+    def check() -> bool:
+        if site.pods(name) and "firstSyncTime" not in site.status(name):
+            site.sync(name)
+        status = site.status(name)
+        workers = status.get("workers", {})
+        assert status.get("phase") == "Running", status
+        assert workers.get("members") == f"0-{WORKERS - 1}", status
+        assert workers.get("ready") == WORKERS, status
+        assert site.workers(name) == want
+        return True
+
+    await eventually(check, within=WITHIN)
+
+
+@pytest.mark.usefixtures("kubelet")
+async def test_after_any_lost_write_the_next_controller_comes_to_the_same_end(
+    site: Site, connection, settings, proxy: FaultProxy
+) -> None:
+    lives = 0
+    for after in range(MOST_WRITES):
+        name, cut = f"c{after}", Cut(after)
+        proxy.rule = cut
+        site.make_cluster(name, replicas=WORKERS)
+        async with controlling(connection, settings, proxy.url):
+
+            def is_over(name=name, cut=cut) -> bool:
+                if site.pods(name) and "firstSyncTime" not in site.status(name):
+                    site.sync(name)
+                ready = site.status(name).get("workers", {}).get("ready", 0)
+                return cut.is_done or ready == WORKERS
+
+            await eventually(is_over, within=WITHIN)
+        lives += cut.is_done
+
+        async with controlling(connection, settings):
+            await ends_well(site, name)
+
+    assert lives >= MOST_WRITES - 4
+
+
+@pytest.mark.usefixtures("kubelet")
+async def test_after_any_lost_write_of_a_stop_nothing_is_left_over(
+    site: Site, connection, settings, proxy: FaultProxy
+) -> None:
+    for after in range(4):
+        name, cut = f"s{after}", Cut(after)
+        site.make_cluster(name, replicas=WORKERS)
+        async with controlling(connection, settings):
+            await ends_well(site, name)
+        proxy.rule = cut
+        site.api.patch(site.path(name), {"spec": {"active": False}})
+
+        async with controlling(connection, settings, proxy.url):
+            await eventually(
+                lambda name=name, cut=cut: (
+                    cut.is_done or site.status(name)["phase"] == "Stopped"
+                ),
+                within=WITHIN,
+            )
+        async with controlling(connection, settings):
+            await eventually(
+                lambda name=name: (
+                    site.status(name)["phase"] == "Stopped" and site.pods(name) == []
+                ),
+                within=WITHIN,
+            )
+
+
+@pytest.mark.usefixtures("kubelet")
+async def test_a_server_that_refuses_every_third_call_is_coped_with(
+    site: Site, connection, settings, proxy: FaultProxy
+) -> None:
+    calls = iter(range(10**6))
+
+    def refuse(request: web.Request) -> Refuse | None:
+        if "watch" in request.path_qs or "leases" in request.path:
+            return None
+        return (
+            Refuse(429, "busy", {"Retry-After": "1"}) if next(calls) % 3 == 0 else None
+        )
+
+    proxy.rule = refuse
+    site.make_cluster("c1", replicas=WORKERS)
+    async with controlling(connection, settings, proxy.url):
+        await ends_well(site, "c1")
