@@ -22,11 +22,12 @@ _SETTLE_S = 90
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is asked. ``lists`` and ``gets`` are whole requests."""
+    """How much is asked, in requests, seconds and rows."""
 
     clusters: int = 1000
     of_asker: int = 200
-    lists: int = 150
+    list_s: float = 4
+    get_s: float = 4
     gets: int = 2000
     get_rate: float = 500
     creates: int = 50
@@ -35,7 +36,7 @@ class Size:
     created_for_stalls: int = 20
 
 
-QUICK = Size(lists=20, gets=200, creates=10)
+QUICK = Size(list_s=1, get_s=1, gets=200, creates=10)
 
 
 @contextmanager
@@ -60,9 +61,9 @@ def measure_fleet(
     gets = [f"{_LIST_PATH}{entry.name}" for entry in mine]
     _settle(server)
     rss, private = server.process.memory_bytes()
-    listed = _ask(server, [_LIST_PATH], size.lists, connections=4)
+    listed = _ask(server, [_LIST_PATH], seconds=size.list_s, connections=4)
     # Each once before, so that what is kept is kept; on both sides.
-    got = _ask(server, gets, size.gets, warm_up=2 * len(gets))
+    got = _ask(server, gets, seconds=size.get_s, warm_up=2 * len(gets))
     paced = _ask(server, gets, size.gets, rate=size.get_rate)
     created = _ask(
         server,
@@ -124,7 +125,7 @@ def measure_stalls(
 
     phases = {
         "idle": lambda: time.sleep(3),
-        "list": lambda: _ask(server, [_LIST_PATH], size.lists, connections=4),
+        "list": lambda: _ask(server, [_LIST_PATH], seconds=size.list_s, connections=4),
         "get": lambda: _ask(server, gets, size.gets, warm_up=0),
         "create": create,
         "rows": lambda: measure_rows(side, server, mine[0], size.workers),
@@ -136,8 +137,9 @@ def measure_stalls(
 def _ask(
     server: Server,
     paths: list[str],
-    requests: int,
+    requests: int = 0,
     *,
+    seconds: float | None = None,
     connections: int = 8,
     rate: float | None = None,
     method: str = "GET",
@@ -152,6 +154,7 @@ def _ask(
             user=ASKER,
             password=PASSWORD,
             requests=requests,
+            seconds=seconds,
             warm_up=warm_up,
             connections=connections,
             rate=rate,

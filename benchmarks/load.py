@@ -36,8 +36,13 @@ class Plan:
         Asked one after another, again from the start when they are used up.
     server_pid
         Process whose CPU time is read around the measured requests.
-    requests, warm_up
-        How many are measured, and how many are sent before.
+    requests
+        How many are measured.
+    seconds
+        Instead of a number: for how long. CPU times are counted in hundredths
+        of a second, so a fast server must be measured for long enough.
+    warm_up
+        How many are sent before.
     connections
         Kept-alive connections, each with one request under way. Ignored if
         ``rate`` is set: then one opens when none is free.
@@ -52,7 +57,8 @@ class Plan:
     server_pid: int
     user: str
     password: str
-    requests: int
+    requests: int = 0
+    seconds: float | None = None
     warm_up: int = 20
     connections: int = 8
     rate: float | None = None
@@ -112,6 +118,17 @@ class _Measurement:
             for _ in range(self.plan.connections):
                 group.create_task(one_connection())
 
+    async def send_for(self, seconds: float) -> None:
+        end = time.perf_counter() + seconds
+
+        async def one_connection() -> None:
+            while time.perf_counter() < end:
+                await self.send()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.plan.connections):
+                group.create_task(one_connection())
+
     async def send_paced(self, count: int, rate: float) -> None:
         begin = time.perf_counter()
         async with asyncio.TaskGroup() as group:
@@ -142,10 +159,12 @@ async def _measure(plan: Plan) -> dict[str, Any]:
         cpu = _cpu_s(process)
         own_cpu = time.process_time()
         started = time.perf_counter()
-        if plan.rate is None:
-            await measurement.send_many(plan.requests)
-        else:
+        if plan.rate is not None:
             await measurement.send_paced(plan.requests, plan.rate)
+        elif plan.seconds is not None:
+            await measurement.send_for(plan.seconds)
+        else:
+            await measurement.send_many(plan.requests)
         seconds = time.perf_counter() - started
         own_cpu = time.process_time() - own_cpu
         cpu = _cpu_s(process) - cpu
