@@ -11,7 +11,9 @@ import pytest
 from gateway.domain.credentials import Credentials, KeyPair
 from tests.support.sources import module_names
 
-SECRET = re.compile(r"(^|_)(key|keys|token|tokens|password|secret|secrets)($|_)")
+SECRET = re.compile(
+    r"(^|_)(key|keys|token|tokens|password|secret|secrets)($|_(?!(file|path)$))"
+)
 
 # Fields whose name sounds like a secret and is none, and why.
 EXCEPTIONS = {
