@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from backends.kubernetes.api.client import KubeClient
 from backends.kubernetes.api.errors import AlreadyExists, NotFound
@@ -38,7 +38,7 @@ _ROLES: Final = ("client", "scheduler", "worker")
 
 
 class _Secret(Struct):
-    data: dict[str, str] | None = None
+    entries: dict[str, str] | None = field(default=None, name="data")
 
 
 _DECODER: Final = msgspec.json.Decoder(_Secret)
@@ -143,7 +143,7 @@ def parse_master(raw: bytes, name: str) -> Credentials:
     BackendError
         If some are missing; their names are told, and nothing of the others.
     """
-    files = _decode(_DECODER.decode(raw).data or {})
+    files = _decode(_DECODER.decode(raw).entries or {})
     try:
         return Credentials(
             ca_certificate=files[_CA],

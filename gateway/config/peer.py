@@ -62,9 +62,11 @@ _LOCAL: Final[Mapping[str, str | Later]] = {
     "LocalClusterConfig": "backends.local.config:LocalClusterConfig",
     "UnsafeLocalBackend": "backends.local.backend:UnsafeLocalBackend",
 }
-_KUBE: Final = dict.fromkeys(
-    ("KubeBackend", "KubeClusterConfig", "KubeController"), _KUBERNETES
-)
+_KUBE: Final[Mapping[str, str | Later]] = {
+    "KubeBackend": _KUBERNETES,
+    "KubeClusterConfig": "backends.kubernetes.cluster_config:KubeClusterConfig",
+    "KubeController": "backends.kubernetes.config:KubeController",
+}
 _JOBS: Final = dict.fromkeys(("JobQueueBackend", "JobQueueClusterConfig"), _JOBQUEUE)
 _SLURM: Final = dict.fromkeys(("SlurmBackend", "SlurmClusterConfig"), _JOBQUEUE)
 _PBS: Final = dict.fromkeys(("PBSBackend", "PBSClusterConfig"), _JOBQUEUE)

@@ -75,5 +75,5 @@ class ControllerSettings:
     pace: Pace = field(default_factory=Pace)
     address: str = ""
     relay_address: str = ""
-    relay_token_file: str = ""
+    relay_token_file: str = field(default="", repr=False)
     proof_address: str = ""

@@ -170,8 +170,8 @@ async def test_settings_that_grew_over_years_load_and_go_on_living(load_site) ->
             "name, did you mean 'password'?"
         ),
         (
-            "live_settings.conf:9: KubeClusterConfig: has no effect yet: "
-            "KubeClusterConfig comes with the Kubernetes backend"
+            "live_settings.conf:9: KubeClusterConfig: has no effect: "
+            "KubeClusterConfig is not in use"
         ),
         "live_settings.conf:11: YarnBackend: has no effect: dask-gateway dropped YARN",
     ]

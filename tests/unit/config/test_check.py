@@ -110,10 +110,10 @@ def test_settings_that_mean_nothing_here_are_accepted_with_the_reason(check) -> 
 
 
 def test_a_section_of_a_class_that_comes_later_says_so(check) -> None:
-    assert check("c.KubeClusterConfig.image = 'x'\n", strict=True) == [
+    assert check("c.SlurmClusterConfig.queue = 'x'\n", strict=True) == [
         (
-            "warning: config.py:2: KubeClusterConfig: has no effect yet: "
-            "KubeClusterConfig comes with the Kubernetes backend"
+            "warning: config.py:2: SlurmClusterConfig: has no effect yet: "
+            "SlurmClusterConfig comes with the job-queue backends"
         )
     ]
 
@@ -197,6 +197,23 @@ def test_what_does_not_fit_together_is_told(check) -> None:
             "cluster memory limit of 1.00 GiB"
         ),
     ]
+
+
+def test_what_the_proxy_would_refuse_at_the_start_is_told_now(check) -> None:
+    found = check(
+        "c.DaskGateway.data_directory = '/srv/daskfleet'\n"
+        "c.Proxy.trusted_proxies = ['x']\n"
+        "c.Proxy.dashboard_host = 'a`b'\n"
+        "c.Proxy.address = ':0'\n"
+        "c.Proxy.gateway_url = 'http://gateway:80/api'\n"
+        "c.Proxy.prefix = '/a b'\n",
+        base="",
+    )
+
+    assert len(found) == 5
+    for name in ("trusted_proxies", "dashboard_host", "address", "prefix"):
+        assert any(line.startswith(f"error: Proxy.{name}") for line in found)
+    assert any("'http://gateway:80/api' is no URL of a gateway" in x for x in found)
 
 
 def test_an_option_that_sets_nothing_is_told(check) -> None:

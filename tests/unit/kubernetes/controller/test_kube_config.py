@@ -3,12 +3,12 @@
 import pytest
 from traitlets.config import Config
 
-from backends.kubernetes.config import (
+from backends.kubernetes.cluster_config import (
     KubeClusterConfig,
-    KubeController,
     build_scheduler_settings,
     build_worker_settings,
 )
+from backends.kubernetes.config import KubeController
 from backends.kubernetes.desired.blueprint import WORKER_COMMAND
 from gateway.domain.errors import ConfigError
 
