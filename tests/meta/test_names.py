@@ -12,7 +12,6 @@ WORDS = {"data", "info", "obj"}
 
 # Names that others chose, and who.
 EXCEPTIONS = {
-    "backends/kubernetes/credentials.py: data": "a field of Kubernetes' Secret",
     "gateway/config/backend.py: process_cluster_options": "the peer's Backend",
 }
 
