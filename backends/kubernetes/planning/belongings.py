@@ -4,11 +4,13 @@ Labels are names, and names come back; uids do not. What another cluster of the
 same name has left behind is never counted, touched or waited for in vain.
 """
 
+from collections.abc import Mapping
+
 from backends.kubernetes.names import Child
 from backends.kubernetes.observed.pods import PodView
 from backends.kubernetes.observed.services import ServiceView
 from backends.kubernetes.observed.verdicts import PodState
-from backends.kubernetes.planning.inputs import Desired, Observed
+from backends.kubernetes.planning.inputs import Desired, Observed, Refusal
 
 
 def find_anchor(desired: Desired, observed: Observed) -> ServiceView | None:
@@ -53,6 +55,16 @@ def find_missing(desired: Desired, observed: Observed) -> tuple[Child, ...]:
         for child in Child
         if child not in have and (needs_routes or not child.is_route)
     )
+
+
+def find_refusals(desired: Desired, observed: Observed) -> Mapping[Child, Refusal]:
+    """Return why children that are still missing were not made, in their order.
+
+    What was refused, or timed out, and is there all the same says nothing.
+    """
+    missing = find_missing(desired, observed)
+    known = observed.refusals
+    return {child: known[child] for child in missing if child in known}
 
 
 def is_answering(scheduler: PodView | None) -> bool:

@@ -14,7 +14,7 @@ from backends.kubernetes.crd.values import ClusterStatus, Condition
 # change has often made it needless.
 SETTLE: Final = timedelta(seconds=2)
 
-_MAX_MESSAGE: Final = 1024
+MAX_MESSAGE: Final = 1024
 
 
 class ConditionType(StrEnum):
@@ -110,7 +110,7 @@ def _build_condition(
         type=str(kind),
         status=status,
         reason=fact.reason,
-        message=fact.message[:_MAX_MESSAGE],
+        message=fact.message[:MAX_MESSAGE],
         last_transition_time=since,
         observed_generation=generation,
     )

@@ -1,6 +1,7 @@
 """How a cluster ends, and what follows: teardown, verdict, retention. Pure."""
 
 from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
@@ -12,10 +13,15 @@ from backends.kubernetes.planning.actions import (
     build_event,
 )
 from backends.kubernetes.planning.belongings import find_anchor
+from backends.kubernetes.planning.conditions import MAX_MESSAGE
 from backends.kubernetes.planning.failures import Failure
 from backends.kubernetes.planning.inputs import Desired, Observed
 from backends.kubernetes.planning.status import build_status, tell_end
 from gateway.domain.cluster import ClusterPhase, EventType, StopReason
+
+# The schema takes more; who reads a status wants the end.
+_MAX_LINES: Final = 100
+_MAX_LINE: Final = 1000
 
 
 def plan_teardown(desired: Desired, observed: Observed) -> tuple[Action, ...]:
@@ -43,14 +49,15 @@ def plan_ended(desired: Desired, observed: Observed, now: datetime) -> Plan:
 def plan_stop(desired: Desired, observed: Observed, now: datetime) -> Plan:
     """Plan for a cluster that was asked to stop."""
     cluster = desired.cluster
-    reason = cluster.stop_reason or StopReason.USER
-    status = build_status(desired, ClusterPhase.STOPPED, tell_end(str(reason)), now=now)
+    reason = _read_reason(cluster.stop_reason)
+    message = cluster.stop_message[:MAX_MESSAGE]
+    status = build_status(desired, ClusterPhase.STOPPED, tell_end(reason), now=now)
     status = msgspec.structs.replace(
         status,
         reason=str(reason),
-        message=cluster.stop_message,
+        message=message,
         stop_reason=str(reason),
-        stop_message=cluster.stop_message,
+        stop_message=message,
         completion_time=now,
     )
     return Plan(
@@ -72,8 +79,8 @@ def plan_failure(
     status = msgspec.structs.replace(
         status,
         reason=str(failure.reason),
-        message=failure.message,
-        log_tail=failure.log_tail,
+        message=failure.message[:MAX_MESSAGE],
+        log_tail=tuple(line[:_MAX_LINE] for line in failure.log_tail[-_MAX_LINES:]),
         completion_time=now,
     )
     return Plan(
@@ -82,3 +89,12 @@ def plan_failure(
         stores_first=True,
         events=(build_event(EventType.WARNING, failure.reason, failure.message, now),),
     )
+
+
+def _read_reason(text: str) -> StopReason:
+    # Anybody can write the annotation; a status that the schema refuses would keep
+    # the cluster from ever ending.
+    try:
+        return StopReason(text)
+    except ValueError:
+        return StopReason.USER

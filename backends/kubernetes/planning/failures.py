@@ -13,6 +13,7 @@ from backends.kubernetes.observed.verdicts import Cause, PodState
 from backends.kubernetes.planning.actions import Action, KeepLogTail, LookUp
 from backends.kubernetes.planning.belongings import (
     find_anchor,
+    find_refusals,
     find_scheduler,
     is_answering,
 )
@@ -52,7 +53,7 @@ def find_failure(
     if desired.refusal is not None:
         text = f"{desired.refusal.field}: {desired.refusal.text}"
         return Failure(FailureReason.SPEC_REFUSED, text)
-    for child, refusal in observed.refusals.items():
+    for child, refusal in find_refusals(desired, observed).items():
         if refusal.kind.is_final:
             text = f"{child} cannot be created: {refusal.text}"
             return Failure(FailureReason.START_FAILED, text)
@@ -81,7 +82,7 @@ def find_start_deadline(
 
 def describe_start(desired: Desired, observed: Observed) -> str:
     """Return what a cluster that is not Running yet waits for."""
-    for child, refusal in observed.refusals.items():
+    for child, refusal in find_refusals(desired, observed).items():
         return f"{child} is not created yet: {refusal.text}"
     scheduler = find_scheduler(desired, observed)
     if scheduler is None:
@@ -140,8 +141,8 @@ def _judge_late(desired: Desired, observed: Observed) -> Failure | Question:
     reason = FailureReason.START_DEADLINE_PASSED
     if is_answering(scheduler) and desired.cluster.status.first_sync_time is not None:
         reason = FailureReason.ROUTE_FAILED
-    conflict = RefusalKind.NAME_CONFLICT
-    if any(refusal.kind is conflict for refusal in observed.refusals.values()):
+    refusals = find_refusals(desired, observed).values()
+    if any(refusal.kind is RefusalKind.NAME_CONFLICT for refusal in refusals):
         reason = FailureReason.START_FAILED
     text = f"did not start within {timeout:g} s: {describe_start(desired, observed)}"
     return Failure(reason, text, tail)

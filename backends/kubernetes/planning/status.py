@@ -8,6 +8,7 @@ from backends.kubernetes.crd.values import ClusterStatus, WorkersStatus
 from backends.kubernetes.names import Child, format_host
 from backends.kubernetes.planning.belongings import (
     find_missing,
+    find_refusals,
     find_scheduler,
     is_answering,
 )
@@ -79,7 +80,7 @@ def tell_start(desired: Desired, observed: Observed) -> Facts:
             holds=False, reason="WaitingForSync", message=waits
         )
     else:
-        facts[ConditionType.ROUTES_READY] = _tell_routes(observed, waits)
+        facts[ConditionType.ROUTES_READY] = _tell_routes(desired, observed, waits)
     facts[ConditionType.WORKERS_READY] = Fact(holds=False, reason="WaitingForScheduler")
     return facts
 
@@ -115,9 +116,8 @@ def tell_end(reason: str, message: str = "") -> Facts:
 def _tell_credentials(desired: Desired, observed: Observed) -> Fact:
     if Child.CREDENTIALS not in find_missing(desired, observed):
         return Fact(holds=True, reason="Mirrored")
-    for child in (Child.ANCHOR, Child.CREDENTIALS):
-        refusal = observed.refusals.get(child)
-        if refusal is not None:
+    for child, refusal in find_refusals(desired, observed).items():
+        if child in (Child.ANCHOR, Child.CREDENTIALS):
             return Fact(holds=False, reason=str(refusal.kind), message=refusal.text)
     return Fact(holds=False, reason="Creating")
 
@@ -133,7 +133,7 @@ def _tell_scheduler(desired: Desired, observed: Observed) -> Fact:
         return Fact(
             holds=False, reason=reason, message=f"scheduler {describe_pod(scheduler)}"
         )
-    for refusal in observed.refusals.values():
+    for refusal in find_refusals(desired, observed).values():
         return Fact(
             holds=False,
             reason=str(refusal.kind),
@@ -142,9 +142,7 @@ def _tell_scheduler(desired: Desired, observed: Observed) -> Fact:
     return Fact(holds=False, reason="Creating")
 
 
-def _tell_routes(observed: Observed, waits: str) -> Fact:
-    for child in (Child.ROUTE_HTTP, Child.ROUTE_TCP):
-        refusal = observed.refusals.get(child)
-        if refusal is not None:
-            return Fact(holds=False, reason=str(refusal.kind), message=refusal.text)
+def _tell_routes(desired: Desired, observed: Observed, waits: str) -> Fact:
+    for refusal in find_refusals(desired, observed).values():
+        return Fact(holds=False, reason=str(refusal.kind), message=refusal.text)
     return Fact(holds=False, reason="WaitingForRoute", message=waits)

@@ -169,8 +169,19 @@ def _count_ongoing(before: WorkersStatus, now: datetime) -> int:
     return 0 if last is None or now - last > FORGET else before.failures
 
 
-def _has_had_workers(desired: Desired) -> bool:
-    return desired.cluster.status.first_worker_time is not None
+def _has_had_workers(desired: Desired, pods: Sequence[PodView], last: datetime) -> bool:
+    """Return whether some worker is known, or must be thought, to have connected.
+
+    One that has run for longer than it may take to connect has done so, whoever
+    does not know it.
+    """
+    if desired.cluster.status.first_worker_time is not None:
+        return True
+    longest = timedelta(seconds=desired.lifetimes.worker_start_timeout_seconds)
+    return any(
+        p.state.may_run and p.started is not None and p.started + longest < last
+        for p in pods
+    )
 
 
 def _find_hold(
@@ -180,7 +191,8 @@ def _find_hold(
     until = datetime.min.replace(tzinfo=UTC)
     if observed.worker_refusal is not None:
         until = observed.worker_refusal.retry_at
-    if not _has_had_workers(desired):
+    pods = find_workers(desired, observed)
+    if not _has_had_workers(desired, pods, last):
         limit = desired.lifetimes.worker_start_failure_limit
         return _NEVER if failures >= limit else until
     excess = failures - max(_LEAST_FREE, desired.cluster.wanted_workers)
@@ -196,16 +208,9 @@ def _find_verdict(
     """Return from when on crashing workers make the cluster fail.
 
     One that has had workers may hold results, and goes on with what it has.
-    Those that run now may yet connect; who ran for longer than it may take to
-    connect has done so, whoever does not know it.
+    Those that run now may yet connect.
     """
     limit = desired.lifetimes.worker_start_failure_limit
-    if _has_had_workers(desired) or failures < limit:
+    if failures < limit or _has_had_workers(desired, pods, last):
         return _NEVER
-    running = [p for p in pods if p.state.may_run]
-    if not running:
-        return last
-    longest = timedelta(seconds=desired.lifetimes.worker_start_timeout_seconds)
-    if any(p.started is not None and p.started + longest < last for p in running):
-        return _NEVER
-    return last + BENEFIT
+    return last + BENEFIT if any(p.state.may_run for p in pods) else last

@@ -160,6 +160,14 @@ class TestStop:
     def test_by_kubectl_alone_it_was_a_person(self) -> None:
         assert self.stopping("", "").plan().status.reason == StopReason.USER
 
+    def test_words_that_the_schema_would_refuse_do_not_keep_it_from_ending(
+        self,
+    ) -> None:
+        status = self.stopping("because I say so!", "x" * 9999).plan().status
+
+        assert status.reason == status.stop_reason == StopReason.USER
+        assert len(status.message) == len(status.stop_message) == 1024
+
     def test_a_cluster_that_never_began_stops_too(self) -> None:
         situation = Situation.new()
         situation.spec["active"] = False
@@ -210,6 +218,7 @@ class TestLoss:
         plan = Situation().seen(anchor=None).plan()
 
         assert plan.actions == (LookUp(Child.ANCHOR),)
+        assert plan.requeue_after == timedelta(0)
         assert plan.status == RUNNING_STATUS
 
     @pytest.mark.parametrize(
@@ -302,6 +311,16 @@ class TestLoss:
         assert verdict.actions == (DeleteAnchor("anchor"),)
         assert verdict.stores_first
 
+    def test_last_lines_are_few_and_short(self) -> None:
+        lines = tuple(f"{n} " + "x" * 9999 for n in range(500))
+        situation = Situation().seen(scheduler=scheduler(CRASHED))
+
+        tail = situation.seen(log_tails={"us": lines}).plan().status.log_tail
+
+        assert len(tail) == 100
+        assert tail[-1].startswith("499 ")
+        assert max(map(len, tail)) == 1000
+
     def test_a_scheduler_on_a_silent_node_or_with_a_busy_loop_has_not_ended(
         self,
     ) -> None:
@@ -370,6 +389,15 @@ class TestStart:
         assert again.actions == creates(
             Child.CREDENTIALS, Child.PLUGIN, Child.SCHEDULER
         )
+
+    def test_a_refusal_of_what_is_there_all_the_same_says_nothing(self) -> None:
+        slow = refused(RefusalKind.UNAVAILABLE, "no answer in time")
+        situation = Situation.starting(status=UNSCHEDULABLE)
+
+        plan = situation.seen(refusals={Child.SCHEDULER: slow}).plan()
+
+        assert plan.status.reason == "Unschedulable"
+        assert "no answer" not in plan.status.message
 
     def test_a_missing_namespace_is_told_at_once(self) -> None:
         missing = refused(RefusalKind.NO_NAMESPACE, 'namespaces "team" not found')

@@ -208,7 +208,10 @@ class TestCrashLoop:
         running = worker(1, running_since(-300))
         situation = a_cluster(2, running, failures=3, connected=False)
 
-        assert situation.plan(99).status.phase is ClusterPhase.RUNNING
+        plan = situation.plan(99)
+
+        assert plan.status.phase is ClusterPhase.RUNNING
+        assert created(plan) == [2]
 
     def test_a_cluster_that_has_had_workers_goes_on_with_what_it_has(self) -> None:
         crashed, running = worker(0, pods.FAILED), worker(1, pods.RUNNING)
