@@ -107,13 +107,16 @@ class Children:
         return self._note(seen, child, raw)
 
     async def look_up(self, seen: Round, child: Child) -> bool:
-        """Read ``child`` live and return whether it is there."""
+        """Read ``child`` live and return whether it is there, and this cluster's."""
         cluster = seen.cluster
         name = _find_name(cluster.name, child)
         place = cluster.spec.target_namespace
         try:
             raw = await self._client.get(_RESOURCES[child], name, namespace=place)
         except NotFound:
+            seen.memory.absent.add(child)
+            return False
+        if not _is_ours(seen, seen.blueprint, child, _DECODER.decode(raw).metadata):
             seen.memory.absent.add(child)
             return False
         self._record(child, raw)

@@ -37,8 +37,18 @@ class WorkerPods:
         self._clock = clock
 
     async def delete(self, seen: Round, actions: Sequence[DeletePod]) -> None:
-        """Delete pods, all at once; one that has changed since is spared."""
-        await _gather(self._delete(seen, action) for action in actions)
+        """Delete pods, all at once; one that has changed since is spared.
+
+        Raises
+        ------
+        StaleWrite
+            Once all were asked for, if one was spared: it may have begun to run,
+            and then is one of those that the plan was about to create.
+        """
+        spared = await _gather(self._delete(seen, action) for action in actions)
+        for stale in spared:
+            if stale is not None:
+                raise stale
 
     async def create(self, seen: Round, actions: Sequence[CreateWorker]) -> bool:
         """Create pods in batches of 1, 2, 4 and so on; False if one was refused.
@@ -62,7 +72,7 @@ class WorkerPods:
         seen.memory.create_failures = 0
         return True
 
-    async def _delete(self, seen: Round, action: DeletePod) -> None:
+    async def _delete(self, seen: Round, action: DeletePod) -> StaleWrite | None:
         try:
             raw = await self._writes.delete(
                 PODS,
@@ -71,11 +81,12 @@ class WorkerPods:
                 uid=action.uid,
                 resource_version=action.resource_version,
             )
-        except StaleWrite:
+        except StaleWrite as stale:
             # It has begun to run, or is another: the watch will show it.
-            return
+            return stale
         if raw is not None and _is_pod(raw):
             self._caches.record_pod(parse_pod(raw))
+        return None
 
     async def _create(self, seen: Round, action: CreateWorker) -> KubeError | None:
         manifest = make_member(seen.blueprint, WorkerRef(action.ordinal))
