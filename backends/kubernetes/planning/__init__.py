@@ -17,5 +17,6 @@ How a plan is carried out:
    remember it as a `Refusal` in the next `Observed` and look again at once.
 3. Else write ``plan.status`` now, if it differs; one that is not urgent may wait for
    `conditions.SETTLE`, since the next change often makes it needless.
-4. Look again after ``plan.requeue_after``.
+4. Look again after ``plan.requeue_after``, and at once after a plan that asked for
+   something: `actions.LookUp`, `actions.KeepLogTail`.
 """

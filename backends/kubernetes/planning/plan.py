@@ -63,7 +63,7 @@ def _plan_active(desired: Desired, observed: Observed, now: datetime) -> Plan:
     status = desired.cluster.status
     failure = find_failure(desired, observed, now)
     if isinstance(failure, Question):
-        return Plan(status, failure.actions, requeue_after=timedelta(0))
+        return Plan(status, failure.actions)
     if failure is not None:
         return plan_failure(desired, observed, failure, now)
     life_ends = _find_life_end(desired)

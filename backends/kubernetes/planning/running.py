@@ -66,11 +66,7 @@ def _plan_crash(
         last = force.failed[-1]
         known = observed.log_tails.get(last.uid)
         if known is None and last.name not in force.late:
-            return Plan(
-                desired.cluster.status,
-                (KeepLogTail(last.name, last.uid),),
-                requeue_after=timedelta(0),
-            )
+            return Plan(desired.cluster.status, (KeepLogTail(last.name, last.uid),))
         tail = known or ()
     failure = Failure(FailureReason.WORKERS_CRASHING, tell_crash(force), tail)
     return plan_failure(desired, observed, failure, now)

@@ -218,7 +218,6 @@ class TestLoss:
         plan = Situation().seen(anchor=None).plan()
 
         assert plan.actions == (LookUp(Child.ANCHOR),)
-        assert plan.requeue_after == timedelta(0)
         assert plan.status == RUNNING_STATUS
 
     @pytest.mark.parametrize(
