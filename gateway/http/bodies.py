@@ -87,7 +87,8 @@ async def _read_body(request: web.Request, limit: int) -> bytes:
             body += chunk
             if len(body) > limit:
                 raise web.HTTPRequestEntityTooLarge(limit, len(body))
-    except web.RequestPayloadError as error:
+    except (web.RequestPayloadError, ConnectionError) as error:
+        # Damaged, or the sender has gone in the middle of it.
         raise InvalidRequest("", "the body cannot be read") from error
     return bytes(body)
 

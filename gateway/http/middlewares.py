@@ -8,6 +8,7 @@ import structlog
 from aiohttp import web
 from structlog.contextvars import bind_contextvars, reset_contextvars
 
+from gateway.aio.foreign import contained
 from gateway.http.browsers import is_browser, may_browsers_log_in
 from gateway.http.identity import (
     find_user,
@@ -57,7 +58,8 @@ async def trace(request: web.Request, handler: Handler) -> web.StreamResponse:
     bound = bind_contextvars(**fields)
     try:
         try:
-            response = await handler(request)
+            with contained():
+                response = await handler(request)
         except Exception as error:  # noqa: BLE001 - the one place that ends them
             response = _answer_error(request, error)
         duration_s = clock.monotonic() - begin

@@ -1,3 +1,4 @@
+import asyncio
 import re
 
 import pytest
@@ -87,6 +88,21 @@ async def test_texts_for_operators_are_kept_from_users(
     assert (str(error) in answer.text) is is_told
     bugs = [line for line in logs if line["event"] == "request failed"]
     assert [line["exc_info"] for line in bugs] == ([] if is_told else [error])
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()]
+)
+async def test_no_code_of_a_site_ends_the_gateway_or_drops_the_connection(api, error):
+    api.backend.start_cluster = raising(error)
+    with capture_logs() as logs:
+        answer = await api.post(LIST, user="alice", json={})
+
+    assert answer.status == 500
+    assert answer.json["code"] == "internal_error"
+    bugs = [line for line in logs if line["event"] == "request failed"]
+    assert [line["exc_info"].__cause__ for line in bugs] == [error]
+    assert (await api.get(LIST, user="alice")).status == 200
 
 
 async def test_responses_are_not_to_be_stored_nor_guessed_at(api):

@@ -1,0 +1,21 @@
+import asyncio
+
+import pytest
+from aiohttp import streams
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.test_utils import make_mocked_request
+
+from gateway.domain.errors import InvalidRequest
+from gateway.http.bodies import parse_body
+from gateway.http.schemas import CreateRequest
+
+
+async def test_a_sender_who_goes_in_the_middle_is_no_bug_of_ours():
+    loop = asyncio.get_running_loop()
+    body = streams.StreamReader(BaseProtocol(loop), limit=2**16, loop=loop)
+    body.feed_data(b"{")
+    body.set_exception(ConnectionResetError("Connection lost"))
+    request = make_mocked_request("POST", "/", payload=body)
+
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        await parse_body(request, CreateRequest)
