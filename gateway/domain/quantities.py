@@ -11,6 +11,8 @@ _MEMORY: Final = re.compile(
 )
 # 2**63 bytes; more is a typing error, and no database holds it.
 _MOST_BYTES: Final = 2**63 - 1
+# As above; a database holds thousandths of them, for as many workers.
+_MOST_CORES: Final = 10**9
 
 
 def parse_memory(value: Any) -> int:  # noqa: ANN401 - numbers and texts alike
@@ -84,7 +86,7 @@ def parse_cores(value: Any) -> float:  # noqa: ANN401 - numbers and texts alike
     Raises
     ------
     ValueError
-        If it is none of them, negative or not finite.
+        If it is none of them, negative, not finite or beyond 10**9.
 
     Examples
     --------
@@ -104,6 +106,8 @@ def parse_cores(value: Any) -> float:  # noqa: ANN401 - numbers and texts alike
         raise ValueError(f"{value!r:.200} is no number of cores")
     if number < 0:
         raise ValueError(f"cores must be >= 0, got {value!r}")
+    if number > _MOST_CORES:
+        raise ValueError(f"{value!r:.200} is more than {_MOST_CORES} cores")
     rounded = round(number, 3)
     return int(rounded) if rounded.is_integer() else rounded
 

@@ -70,7 +70,9 @@ def test_cores_keep_three_decimals(written, want) -> None:
     assert isinstance(parse_cores(written), type(want))
 
 
-@pytest.mark.parametrize("written", [-1, True, "many", None, math.nan, math.inf, "m"])
+@pytest.mark.parametrize(
+    "written", [-1, True, "many", None, math.nan, math.inf, "m", 1e9 + 1, 1e300, "9e99"]
+)
 def test_what_is_no_number_of_cores_is_refused(written) -> None:
     with pytest.raises(ValueError, match="cores"):
         parse_cores(written)
