@@ -72,9 +72,11 @@ class _Run:
         try:
             tree = ast.parse(text, str(path))
             code = compile(tree, str(path), "exec")
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            # The last two: nested deeper than Python reads.
             line = getattr(error, "lineno", None) or 1
-            raise ConfigError([f"{path}:{line}: {error}"]) from error
+            text = str(error) or "nested too deeply"
+            raise ConfigError([f"{path}:{line}: {text}"]) from error
         self.lines.update(_find_lines(tree, path))
         module = ModuleType(_MODULE)
         if is_main:
@@ -90,12 +92,9 @@ class _Run:
         )
         try:
             exec(code, names)  # noqa: S102 - the configuration is a program, by contract
-        except ConfigError:
+        except (ConfigError, KeyboardInterrupt):
             raise
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # an operator's program may fail in any way
+        except BaseException as error:  # an operator's program may fail in any way
             raise ConfigError([_describe(error, path)]) from error
 
 
@@ -116,8 +115,12 @@ def _describe(error: BaseException, path: Path) -> str:
         if frame.filename == str(path):
             line = frame.lineno or line
     kind = type(error).__name__
-    text = f"{kind}: {error}" if str(error) else kind
-    return f"{path}:{line}: {str(error) if isinstance(error, ImportError) else text}"
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001 - an error of the file's own
+        words = ""
+    text = f"{kind}: {words}" if words else kind
+    return f"{path}:{line}: {words if isinstance(error, ImportError) else text}"
 
 
 def _find_lines(tree: ast.AST, path: Path) -> dict[tuple[str, str], str]:

@@ -62,7 +62,8 @@ def run_gateway(config_file: Path | None, *, log_level: str | None = None) -> in
     keys = _prepare_files(application)
     try:
         return asyncio.run(_serve(application, keys))
-    except BackendError as error:
+    except (BackendError, OSError) as error:
+        # A full disk, say, which needs no stack to be understood.
         _log.error("gateway cannot start", problem=str(error))
         return _TRY_AGAIN
 

@@ -213,3 +213,14 @@ def test_what_may_be_there_later_ends_it_with_try_again(tmp_path) -> None:
     last = gateway.entries()[-1]
     assert last["event"] == "gateway cannot start"
     assert last["problem"] == "the database does not answer"
+
+
+def test_a_full_disk_ends_it_with_try_again_and_without_a_stack(tmp_path) -> None:
+    setup = "import errno, os; raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))"
+    with running(tmp_path, setup=setup) as gateway:
+        assert gateway.process.wait(READY_S) == os.EX_TEMPFAIL
+
+    last = gateway.entries()[-1]
+    assert last["event"] == "gateway cannot start"
+    assert "No space left on device" in str(last["problem"])
+    assert "Traceback" not in gateway.log_file.read_text()
