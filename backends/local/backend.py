@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,11 +21,13 @@ from backends.local.launcher import (
     ProcessLauncher,
 )
 from backends.local.stopping import Patience
-from backends.routing.configured import make_routes
+from backends.routing.configured import build_settings, make_routes
+from backends.routing.settings import find_problems
 from gateway.config.traits import MemoryLimit, Seconds
 
 # Users must get to their files, and the data directory is the gateway's alone.
 _SHARED_ROOT: Final = Path("/var/lib/daskfleet")
+_SOME_URL: Final = "http://127.0.0.1:1"
 
 
 class LocalBackend(DatabaseBackend):
@@ -131,9 +134,19 @@ class LocalBackend(DatabaseBackend):
     @override
     def find_problems(self) -> Sequence[str]:
         problems = list(super().find_problems())
+        problems += self._find_routing_problems()
         if not self.data_directory:
             problems.append(f"{type(self).__name__}.data_directory: must be set")
         return problems
+
+    def _find_routing_problems(self) -> Sequence[str]:
+        settings = build_settings(
+            self.proxy, Path(self.data_directory), self.gateway_url
+        )
+        if settings.gateway_urls == (self.gateway_url,):
+            # Ours; whether its port is a free one is known once it is taken.
+            settings = replace(settings, gateway_urls=(_SOME_URL,))
+        return find_problems(settings)
 
     def _account_finder(self) -> Callable[[str], Account] | None:
         minimum_uid = self.minimum_uid

@@ -225,7 +225,9 @@ def _name_problems(settings: RoutingSettings) -> list[str]:
             f"Proxy.dashboard_host must be a host name, got {settings.dashboard_host!r}"
         )
     if (settings.tls_cert is None) != (settings.tls_key is None):
-        problems.append("Proxy.tls_cert and Proxy.tls_key need each other")
+        problems.append(
+            "Proxy.tls_cert and Proxy.tls_key need each other: set both, or none"
+        )
     paths = (settings.data_directory, settings.tls_cert, settings.tls_key)
     # Traefik reads its dynamic file as a Go template first.
     problems += [
