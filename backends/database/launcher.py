@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from gateway.domain.config import ResolvedConfig
 from gateway.domain.credentials import Credentials
+from gateway.domain.errors import Unavailable
 
 
 class Role(StrEnum):
@@ -107,6 +108,10 @@ class JobView:
     message: str = ""
     log_tail: tuple[str, ...] = ()
     pids: frozenset[int] = frozenset()
+
+
+class LauncherAway(Unavailable):
+    """The launcher cannot do it now; the text says what and why."""
 
 
 class StartFailed(Exception):

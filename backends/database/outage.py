@@ -1,9 +1,13 @@
-"""Say that the database is away: once, then now and then, and when it is back."""
+"""Say that the database is away: once, then now and then, and when it is back.
+
+That the launcher cannot do something is told in its own words, and no oftener.
+"""
 
 from typing import Final
 
 import structlog
 
+from backends.database.launcher import LauncherAway
 from gateway.domain.errors import Unavailable
 from gateway.ports import Clock
 
@@ -20,6 +24,7 @@ class Outage:
         self._clock = clock
         self._since: float | None = None
         self._told: float | None = None
+        self._told_of_launcher: float | None = None
 
     @property
     def is_on(self) -> bool:
@@ -29,6 +34,12 @@ class Outage:
     def note(self, error: Unavailable) -> None:
         """Take note of a failed call."""
         now = self._clock.monotonic()
+        if isinstance(error, LauncherAway):
+            told = self._told_of_launcher
+            if told is None or now - told >= _PERIOD_S:
+                self._told_of_launcher = now
+                log.warning("launcher fails", error=str(error))
+            return
         if self._since is None:
             self._since = now
         if self._told is None or now - self._told >= _PERIOD_S:

@@ -23,6 +23,7 @@ from backends.database.launcher import (
     JobState,
     JobView,
     Launcher,
+    LauncherAway,
     Role,
 )
 from backends.local import command
@@ -31,7 +32,7 @@ from backends.local.layout import (
     JobDirectory,
     Layout,
     fill,
-    read_record,
+    read_start,
     try_lock,
 )
 from backends.local.logs import LogReader
@@ -40,7 +41,7 @@ from backends.local.shim import remove_tree
 from backends.local.starting import build_order, start_once
 from backends.local.stopping import Patience, build_marker, stop_job
 from backends.local.views import is_alive, view_job
-from gateway.domain.errors import ConfigError, Unavailable
+from gateway.domain.errors import ConfigError
 
 DEFAULT_LOG_LIMIT: Final = 10 * 2**20
 # What the peer passes on, so that sites' commands find their programs.
@@ -170,7 +171,7 @@ class ProcessLauncher(Launcher):
     async def _run(
         self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        """Call ``function`` in a thread of ours; a system's error is `Unavailable`."""
+        """Call ``function`` in a thread of ours; a system's error is `LauncherAway`."""
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(
@@ -178,7 +179,7 @@ class ProcessLauncher(Launcher):
             )
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
-            raise Unavailable(
+            raise LauncherAway(
                 f"local launcher: {error.strerror or error}{where}"
             ) from error
 
@@ -186,8 +187,7 @@ class ProcessLauncher(Launcher):
         problems = []
         directory = self._settings.directory
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            directory.chmod(0o711 if self._layout.is_shared else 0o700)
+            self._layout.make_root()
         except OSError as error:
             problems.append(
                 f"clusters_directory {directory} cannot be used: {error.strerror}"
@@ -282,10 +282,10 @@ def _check_shared(directory: Path) -> list[str]:
 def _refuse_running(ref: JobRef, job: JobDirectory) -> None:
     """Refuse to forget what may still run: its files are how it is found."""
     if view_job(job).state is JobState.RUNNING:
-        raise Unavailable(f"job {ref.name} of cluster {ref.cluster} still runs")
+        raise LauncherAway(f"job {ref.name} of cluster {ref.cluster} still runs")
     with try_lock(job) as lock:
         if lock is None:
-            raise Unavailable(f"job {ref.name} of cluster {ref.cluster} is locked")
+            raise LauncherAway(f"job {ref.name} of cluster {ref.cluster} is locked")
 
 
 def _has_ended(job: JobDirectory) -> bool:
@@ -293,7 +293,7 @@ def _has_ended(job: JobDirectory) -> bool:
 
 
 def _owns_port(job: JobDirectory, port: int) -> bool | None:
-    started = read_record(job.started)
+    started = read_start(job)
     if started is None or not is_alive(started):
         return False
     leader, supervisor = (Identity.parse(started[part]) for part in ("child", "shim"))

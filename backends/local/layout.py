@@ -16,13 +16,14 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from backends.database.launcher import JobRef, Role
 from backends.local.accounts import Account
+from backends.local.processes import Identity, read_boot_id
 from backends.local.shim import EXITED, FILES, LOG, OLD_LOG, STARTED, remove_tree
 from gateway.domain.errors import InvariantError
 from gateway.domain.names import is_cluster_name, parse_worker_ordinal
@@ -33,6 +34,10 @@ PLUGIN_NAME: Final = "daskfleet_scheduler_plugin.py"
 _PRIVATE: Final = 0o700
 # Other users may pass through to a directory of theirs, but list nothing.
 _PASSABLE: Final = 0o711
+
+# What stands for a record that a broken disk, or a person, has made unreadable.
+_DAMAGED: Final[Mapping[str, Any]] = {"message": "its record on disk is damaged"}
+_NOBODY: Final[Mapping[str, Any]] = {"pid": 0, "start_time": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +142,21 @@ class Layout:
     def make(self, ref: JobRef) -> JobDirectory:
         """Make a job's directory, if it is not there, and return its paths."""
         job = self.locate(ref)
-        mode = _PASSABLE if self.is_shared else _PRIVATE
+        if not self.root.exists():  # taken away under a running gateway
+            self.make_root()
         for path in (job.path.parent, job.path):
             path.mkdir(exist_ok=True)
-            path.chmod(mode)  # whatever the umask made of it
+            path.chmod(self._mode)  # whatever the umask made of it
         return job
+
+    def make_root(self) -> None:
+        """Make the directory of all clusters, if it is not there."""
+        self.root.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        self.root.chmod(self._mode)
+
+    @property
+    def _mode(self) -> int:
+        return _PASSABLE if self.is_shared else _PRIVATE
 
     def keep_plugin(self, cluster: str, source: Path) -> Path:
         """Copy the plugin into the cluster's directory, once, and return the copy.
@@ -221,13 +236,48 @@ def try_lock(job: JobDirectory) -> Iterator[int | None]:
 
 
 def read_record(path: Path) -> Mapping[str, Any] | None:
-    """Return what a record holds, ``None`` if it was never written."""
+    """Return what a record holds, ``None`` if it was never written.
+
+    One that cannot be read is no reason to lose sight of all the other jobs:
+    it holds a ``message`` that says so.
+    """
     try:
-        text = path.read_bytes()
+        record = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    record: Mapping[str, Any] = json.loads(text)
-    return record
+    except ValueError:
+        return _DAMAGED
+    return record if isinstance(record, dict) else _DAMAGED
+
+
+def read_start(job: JobDirectory) -> Mapping[str, Any] | None:
+    """Return who runs a job, ``None`` if it was never started.
+
+    If the record is damaged nobody runs it: as a job whose shim was killed, it
+    is ended by what its processes have in their environment.
+    """
+    started = read_record(job.started)
+    if started is None:
+        return None
+    try:
+        Identity.parse(started["child"])
+        Identity.parse(started["shim"])
+        is_whole = {"boot_id", "started_ms"} <= set(started)
+    except (KeyError, TypeError, ValueError):
+        is_whole = False
+    if is_whole:
+        return started
+    ids = {"boot_id": read_boot_id(), "child": _NOBODY, "shim": _NOBODY}
+    return {**_DAMAGED, **ids, "started_ms": None}
+
+
+def drop_files(job: JobDirectory) -> None:
+    """Remove the keys and the scratch space of a job that has ended.
+
+    What cannot be removed now is, with the whole cluster, some day.
+    """
+    with suppress(OSError):
+        remove_tree(job.files)
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:

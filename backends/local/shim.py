@@ -161,6 +161,7 @@ class Supervisor:
         failure = {"stage": stage, "errno": int(number)}
         os.waitpid(self.child, 0)
         self.record_end(failure)
+        drop_files()
         return failure
 
     def describe(self) -> dict[str, Any]:
@@ -193,10 +194,7 @@ class Supervisor:
         while self.log.take(self.output) is True:
             pass
         self.record_end(None)
-        # Spilled data may be large, and nobody asks for it again. What cannot be
-        # removed now is, with the whole cluster, some day.
-        with contextlib.suppress(OSError):
-            remove_tree(FILES)
+        drop_files()
 
     def is_ending(self) -> bool:
         """Return whether the command has ended or was asked to."""
@@ -421,6 +419,16 @@ def write_durably(path: str, value: object) -> None:
     directory = os.open(".", os.O_RDONLY)
     os.fsync(directory)
     os.close(directory)
+
+
+def drop_files() -> None:
+    """Remove the keys and the scratch space of the job, which has ended.
+
+    Spilled data may be large, and nobody asks for it again. What cannot be
+    removed now is, with the whole cluster, some day.
+    """
+    with contextlib.suppress(OSError):
+        remove_tree(FILES)
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:

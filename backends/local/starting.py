@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from backends.database.launcher import JobRef, StartFailed
+from backends.database.launcher import JobRef, LauncherAway, StartFailed
 from backends.local import shim
 from backends.local.layout import JobDirectory, read_record, try_lock, write_record
 from backends.local.views import describe_failure, is_final
-from gateway.domain.errors import Unavailable
 
 # Interpreter, fork and two small files take 30 ms; the rest is for slow disks.
 _SHIM_TIMEOUT_S: Final = 20.0
@@ -47,7 +46,7 @@ def start_once(ref: JobRef, job: JobDirectory, build_order: BuildOrder) -> None:
     ------
     StartFailed
         If it can never start as it is.
-    Unavailable
+    LauncherAway
         If it may start another time.
     """
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
@@ -62,7 +61,7 @@ def start_once(ref: JobRef, job: JobDirectory, build_order: BuildOrder) -> None:
                     _raise_failure(ref, job, order, failure)
                 return
         time.sleep(_LOCK_PERIOD_S)
-    raise Unavailable(
+    raise LauncherAway(
         f"{_name(ref)} has been locked for {_LOCK_TIMEOUT_S:g} s: see {job.lock}"
     )
 
@@ -148,7 +147,7 @@ def _run_shim(
         return failure
     if job.started.exists():
         return None
-    raise Unavailable(
+    raise LauncherAway(
         f"the supervising process of {_name(ref)} gave no answer: "
         f"see {job.supervisor_log}"
     )
@@ -162,7 +161,7 @@ def _raise_failure(
 ) -> None:
     message = describe_failure(failure, order, ref.role)
     if not is_final(failure):
-        raise Unavailable(f"{_name(ref)}: {message}")
+        raise LauncherAway(f"{_name(ref)}: {message}")
     ended = read_record(job.exited) or {}
     write_record(job.exited, {**ended, "failure": failure, "message": message})
     raise StartFailed(message)

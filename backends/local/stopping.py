@@ -9,10 +9,17 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from backends.local.command import MARKER
-from backends.local.layout import JobDirectory, read_record, try_lock, write_record
+from backends.local.layout import (
+    JobDirectory,
+    drop_files,
+    read_record,
+    read_start,
+    try_lock,
+    write_record,
+)
 from backends.local.processes import (
     Identity,
     find_members,
@@ -21,6 +28,8 @@ from backends.local.processes import (
     send_signal,
 )
 from backends.local.shim import choose_signal
+
+_NOBODY: Final = Identity(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,7 @@ def stop_job(job: JobDirectory, patience: Patience) -> bool:
     Call it again and again: each call does what is due by then. A job that was
     never started, whose directory must exist, is closed: it never will be.
     """
-    started = read_record(job.started)
+    started = read_start(job)
     if started is None:
         return _close_before_start(job)
     if started["boot_id"] != read_boot_id():
@@ -76,8 +85,9 @@ def settle_lost(job: JobDirectory, started: Mapping[str, Any]) -> bool:
     if members:
         return False
     if not job.exited.exists():
-        message = "its supervising process was killed too"
+        message = started.get("message", "its supervising process was killed too")
         write_record(job.exited, {"exit_code": None, "message": message})
+        drop_files(job)
     return True
 
 
@@ -104,23 +114,35 @@ def _stop_started(
         return False
     if not job.exited.exists():
         write_record(job.exited, {"exit_code": None, "stop_asked": True})
+        drop_files(job)
     return True
 
 
 def _close_before_start(job: JobDirectory) -> bool:
-    """See to it that the job is never started; return whether it was not."""
+    """See to it that the job is never started; return whether nothing runs.
+
+    Its processes are looked for all the same: its directory may have been taken
+    away under them, with the record of their start.
+    """
     with try_lock(job) as lock:
         if lock is None or job.started.exists():
             return False  # it is being started at this moment
-        if not job.exited.exists():
-            message = "stopped before it was started"
-            write_record(job.exited, {"exit_code": None, "message": message})
+        if job.exited.exists():
+            return True
+        members = find_members((), _NOBODY, build_marker(job))
+        for member in members:
+            send_signal(member, signal.SIGKILL)
+        if members:
+            return False
+        message = "stopped before it was started"
+        write_record(job.exited, {"exit_code": None, "message": message})
+        drop_files(job)
         return True
 
 
 def _record_request(job: JobDirectory) -> Mapping[str, Any]:
     asked = read_record(job.stop)
-    if asked is None:
+    if asked is None or "asked_s" not in asked:
         asked = {"asked_s": _read_clock(), "sent": None}
         write_record(job.stop, asked)
     return asked

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from backends.database.launcher import JobState, JobView, Role
 from backends.local.command import HOST
-from backends.local.layout import JobDirectory, read_record
+from backends.local.layout import JobDirectory, read_record, read_start
 from backends.local.logs import read_tail
 from backends.local.processes import Identity, is_running, read_boot_id
 from backends.local.stopping import settle_lost
@@ -24,7 +24,7 @@ def view_job(job: JobDirectory) -> JobView:
 
     A job whose shim was killed is ended on the way: see `settle_lost`.
     """
-    started = read_record(job.started)
+    started = read_start(job)
     # Nearly always so; and while the command lives there is no record of an end.
     if started is not None and _lives(started, "child"):
         return _show_running(started, frozenset({started["child"]["pid"]}))

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.jobs import (
     PATIENCE,
     SCHEDULER,
+    WORKER,
     a_job,
     end,
     find_marked,
@@ -363,3 +365,59 @@ async def test_what_is_left_when_command_and_supervisor_were_killed_is_found(
 
     await wait_until_ended(launcher)
     assert find_marked(tmp_path) == []
+
+
+async def test_a_job_whose_directory_was_taken_away_is_ended_all_the_same(
+    launcher, tmp_path
+):
+    await launcher.start(a_job(*python(STUBBORN)))
+    await wait_for_lines(launcher, 3)
+    shutil.rmtree(tmp_path / "clusters")
+    assert (await view(launcher)).state is JobState.ABSENT
+
+    await end(launcher, SCHEDULER)
+
+    await eventually(lambda: find_marked(tmp_path) == [])
+    assert (await view(launcher)).state is JobState.ENDED
+
+
+async def test_jobs_are_started_although_the_clusters_directory_was_taken_away(
+    launcher, tmp_path
+):
+    (tmp_path / "clusters").rmdir()
+
+    await launcher.start(a_job(*python("print('here')")))
+
+    assert (await wait_until_ended(launcher)).log_tail == ("here",)
+    assert (tmp_path / "clusters").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"child": 3, "shim": {}}'])
+async def test_a_job_with_a_damaged_record_is_ended_and_hides_no_other(
+    launcher, tmp_path, text
+):
+    sleep = python("import time; time.sleep(600)")
+    await launcher.start(a_job(*sleep))
+    await launcher.start(a_job(*sleep, ref=WORKER))
+
+    (tmp_path / "clusters/c1/scheduler/started.json").write_text(text)
+
+    await wait_until_ended(launcher)
+    assert (await view(launcher, WORKER)).state is JobState.RUNNING
+    await end(launcher, SCHEDULER, WORKER)
+    assert find_marked(tmp_path) == []
+
+
+async def test_damaged_records_of_a_request_and_of_an_end_hinder_no_stop(
+    launcher, tmp_path
+):
+    directory = tmp_path / "clusters/c1/scheduler"
+    await launcher.start(a_job(*python("import time; time.sleep(600)")))
+    (directory / "stop.json").write_text("{")
+
+    await end(launcher, SCHEDULER)
+    (directory / "exit.json").write_text("{")
+
+    seen = await view(launcher)
+    assert (seen.state, seen.exit_code) == (JobState.ENDED, None)
+    assert "damaged" in seen.message

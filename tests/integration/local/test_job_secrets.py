@@ -1,7 +1,9 @@
 """Who holds which secret, and who can read it."""
 
 import asyncio
+import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from backends.database.launcher import StartFailed
 from backends.local.launcher import INHERITED
 from tests.support.eventually import eventually
 from tests.support.jobs import (
@@ -199,3 +202,24 @@ async def test_keys_token_and_scratch_go_with_the_job_but_its_log_stays(
     assert not (directory / "files").exists()
     assert ended.log_tail == ("done",)
     assert (await view(launcher)).log_tail == ("done",)
+
+
+async def test_keys_go_with_a_job_that_could_not_be_run(launcher, tmp_path):
+    with pytest.raises(StartFailed):
+        await launcher.start(a_job("no-such-dask"))
+
+    directory = tmp_path / "clusters/c1/scheduler"
+    await eventually(lambda: not (directory / "files").exists())
+    assert (directory / "exit.json").exists()
+
+
+async def test_keys_go_with_a_job_whose_supervisor_was_killed(launcher, tmp_path):
+    await launcher.start(a_job(*SLEEP))
+    directory = tmp_path / "clusters/c1/scheduler"
+    record = json.loads((directory / "started.json").read_text())
+
+    for part in ("shim", "child"):
+        os.kill(record[part]["pid"], signal.SIGKILL)
+    await wait_until_ended(launcher)
+
+    assert not (directory / "files").exists()

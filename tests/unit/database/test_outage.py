@@ -1,5 +1,6 @@
 import structlog
 
+from backends.database.launcher import LauncherAway
 from backends.database.outage import Outage
 from gateway.domain.errors import Unavailable
 from tests.support.builders import FakeClock
@@ -42,3 +43,18 @@ def test_a_second_outage_is_told_at_once():
         outage.note(away())
 
     assert [line["event"] for line in lines].count("database away") == 2
+
+
+def test_what_the_launcher_cannot_do_is_not_laid_to_the_database():
+    clock = FakeClock()
+    outage = Outage(clock)
+
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(40):
+            outage.note(LauncherAway("no space left on device: /srv/clusters"))
+            outage.note_answer()
+            clock.advance(1)
+
+    assert not outage.is_on
+    assert [line["event"] for line in lines] == ["launcher fails"] * 2
+    assert lines[0]["error"] == "no space left on device: /srv/clusters"
