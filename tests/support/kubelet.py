@@ -45,6 +45,7 @@ _HOST = "10.0.0.1"
 # The node's lease lives 40 s; a loaded machine may be late.
 _HEARTBEAT_S = 10.0
 _CALL_S = 60.0
+_FAREWELL_S = 5.0
 
 
 Pod = Mapping[str, Any]
@@ -192,6 +193,10 @@ class StandInKubelet:
                 await self._stop_asked.wait()
                 for task in (*running, *self._steps):
                     task.cancel()
+            # Its pods are then nobody's, and collected where controllers run.
+            with suppress(TimeoutError):  # the API server may be gone, too
+                async with asyncio.timeout(_FAREWELL_S):
+                    await self._calls.send("DELETE", f"/api/v1/nodes/{self.name}")
 
     async def _follow(self, tasks: asyncio.TaskGroup) -> None:
         async for kind, pod in self._calls.watch_pods():

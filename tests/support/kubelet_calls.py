@@ -21,6 +21,7 @@ _CALL_S = 60.0
 _UNLIMITED = ClientTimeout(total=None, sock_connect=_CALL_S)
 _RETRY_S = 0.2
 _AT_ONCE = 16
+_CLOSING_S = 0.05
 
 
 class _Expired(Exception):
@@ -48,6 +49,7 @@ class PodCalls:
     async def __aexit__(self, *error: object) -> None:
         assert self._session.connector is not None
         await self._session.connector.close(abort_ssl=True)
+        await asyncio.sleep(_CLOSING_S)  # an aborted transport closes a turn later
 
     async def send(self, method: str, path: str, body: object = None) -> Any:
         """Return the answer; None where the object is gone, or there already."""

@@ -129,7 +129,10 @@ def make_namespace(control_plane: ControlPlane) -> Iterator[MakeNamespace]:
 
     yield make
     for name in made:
-        # Nobody waits: the next test has namespaces of its own.
+        # Nobody waits: the next test has namespaces of its own. Where no controllers
+        # run, the rest stays; pods would be run by the next stand-in kubelet.
+        now = {"gracePeriodSeconds": 0}
+        api.delete(f"/api/v1/namespaces/{name}/pods", now)
         api.delete(f"/api/v1/namespaces/{name}", propagationPolicy="Background")
     api.close()
 

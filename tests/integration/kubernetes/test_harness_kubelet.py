@@ -92,7 +92,7 @@ FATES = {
 
 
 def fate_by_label(pod: Mapping[str, Any]) -> Fate:
-    return FATES.get(pod["metadata"]["labels"]["fate"], Fate())
+    return FATES.get(pod["metadata"].get("labels", {}).get("fate"), Fate())
 
 
 def reasons(status: Mapping[str, Any]) -> set[str]:
