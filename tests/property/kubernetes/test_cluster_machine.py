@@ -41,6 +41,7 @@ TURNS = st.sampled_from([0, 1, 2, 3, 5, 8, 12, 20])
 NEWS = st.sampled_from([0, 1, 2, ALL])
 # Events of pods, of the cluster and of its anchor received; turns taken.
 WORK = st.tuples(NEWS, NEWS, NEWS, TURNS) | st.just((ALL, ALL, ALL, 20))
+LATE = st.sampled_from([0, ALL])
 BOUNDS = Lifetimes(scheduler_start_timeout_seconds=300, retention_seconds=3600)
 ENDS = [
     started(
@@ -100,6 +101,10 @@ class Lives(RuleBasedStateMachine):
     @rule(work=WORK)
     def controller_works(self, work):
         self.works(*work)
+
+    @rule(pods=LATE, services=LATE)
+    def of_some_kinds_nothing_is_heard(self, pods, services):
+        self.works(pods, ALL, services, 12)
 
     @rule(work=WORK)
     def round_is_lost(self, work):

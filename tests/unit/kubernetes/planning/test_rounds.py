@@ -2,8 +2,10 @@
 
 import pytest
 
+from backends.kubernetes.names import format_scheduler_name
 from backends.kubernetes.observed.worker_set import WorkerSet
-from tests.support.kube_pods import FAILED, RUNNING
+from gateway.domain.cluster import FailureReason
+from tests.support.kube_pods import FAILED, RUNNING, container, ended, started
 from tests.support.kube_world import ALL, Controller, FakeServer, a_running_server
 
 STORED = 2  # turns until the set is stored
@@ -137,3 +139,26 @@ def test_an_old_leader_that_wakes_with_fresh_caches_still_does_nothing(server) -
 
     assert names(server) == {"c-worker-0"}
     assert server.worker_set.epoch == 2
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_verdict_outlives_a_crash_anywhere_in_its_teardown(server, turns) -> None:
+    name = format_scheduler_name("c")
+    state = ended(3)
+    server.set_status(
+        name, started(state, containerStatuses=[container(state, "dask-scheduler")])
+    )
+    controller = start(server)
+    controller.run()  # asks for the last lines
+    take(controller, turns)
+    controller.lose_round()
+    server.collect()
+
+    successor = start(server, epoch=2)
+    for _ in range(3):
+        successor.receive()
+        successor.run()
+
+    assert server.services[-1] is None
+    assert server.cluster.status.reason == FailureReason.SCHEDULER_ENDED
+    assert server.cluster.status.log_tail == ("last line",)
