@@ -55,7 +55,9 @@ def why_no_node() -> str:
 
 @cache
 def why_no_world() -> str:
-    """Return why no world with a node can be made on this machine, or nothing."""
+    """Return why no world with a node can be made here, or nothing."""
+    if is_world():
+        return ""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "a node needs root on Linux; to get it: sudo make test-kubernetes"
     return why_no_control_plane() or _why_no_programs() or _try_world()

@@ -22,6 +22,16 @@ controller_key() {
   case ${1##*/} in systemd) echo name=systemd ;; *) echo "${1##*/}" ;; esac
 }
 
+# Remove groups of worlds whose shell was killed before it could.
+sweep() {
+  local old
+  for old in "$1"/world*; do
+    if [ -d "$old" ] && ! kill -0 "${old##*/world}" 2>/dev/null; then
+      find "$old" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    fi
+  done
+}
+
 # Make a group of the world's own under each controller, and print their folders.
 make_groups() {
   local mount key own folder
@@ -29,6 +39,7 @@ make_groups() {
     key=$(controller_key "$mount")
     own=$(awk -F: -v k="$key" '$2 == k { print $3 }' /proc/self/cgroup)
     folder=$mount${own%/}/$1
+    sweep "${folder%/*}"
     mkdir -p "$folder"
     if [ "$key" = cpuset ]; then # a new group has no CPU, and refuses processes
       cat "${folder%/*}/cpuset.cpus" >"$folder/cpuset.cpus"
@@ -118,14 +129,14 @@ inside() {
   mount --rbind /dev $root/dev
   mount -t proc proc $root/proc
   mount -t sysfs sysfs $root/sys
+  mount -t tmpfs -o mode=755 tmpfs $root/run
+  mkdir -p $root/run/{netns,lock}
   IFS=: read -ra bound <<<"$WORLD_BIND"
   for folder in "${bound[@]}"; do
     mkdir -p "$root$folder"
     mount --bind "$folder" "$root$folder"
   done
   mount_groups "$mounts" $root
-  mount -t tmpfs -o mode=755 tmpfs $root/run
-  mkdir -p $root/run/{netns,lock}
   mkdir -p $root/.old
   cd $root
   pivot_root . .old

@@ -15,7 +15,12 @@ import pytest
 from tests.harness.accounts import Account, Rules, create_account, create_namespace
 from tests.harness.control_plane import ControlPlane, Settings
 from tests.harness.node import Node
-from tests.harness.possible import why_no_control_plane, why_no_node
+from tests.harness.possible import (
+    WORLD,
+    why_no_control_plane,
+    why_no_node,
+    why_no_world,
+)
 from tests.support import secrets
 from tests.support.audit import AuditLog
 
@@ -33,23 +38,25 @@ def pytest_collection_modifyitems(
     """Leave out what cannot run here and say so; in CI it runs, and fails."""
     if IS_CI:
         return
-    missing = {
-        "node": why_no_node(),
-        "apiserver": why_no_control_plane(),
-        "control_plane": why_no_control_plane(),
-    }
-    left_out = {
-        item: missing[fixture]
-        for item in items
-        for fixture in reversed(missing)
-        if item.path.is_relative_to(_HERE)
-        and missing[fixture]
-        and fixture in getattr(item, "fixturenames", ())
-    }
+    left_out = {item: why for item in items if (why := _why_left_out(item))}
     config.stash[_LEFT_OUT] = Counter(left_out.values())
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+
+
+def _why_left_out(item: pytest.Item) -> str:
+    if not item.path.is_relative_to(_HERE):
+        return ""
+    # The dearest first: each tries more of the machine.
+    needs = {
+        "node": why_no_node,
+        "world": why_no_world,
+        "apiserver": why_no_control_plane,
+        "control_plane": why_no_control_plane,
+    }
+    asked = getattr(item, "fixturenames", ())
+    return next((needs[name]() for name in needs if name in asked), "")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -88,6 +95,12 @@ def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane
         yield plane.start()
     finally:
         plane.stop()
+
+
+@pytest.fixture(scope="session")
+def world() -> Path:
+    """Return the program that makes a world; within a world it makes another."""
+    return WORLD
 
 
 @pytest.fixture(scope="session")
