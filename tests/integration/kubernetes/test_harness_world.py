@@ -45,9 +45,9 @@ def test_only_what_is_bound_is_shared(world: Path, tmp_path: Path) -> None:
     shared, other = tmp_path / "shared", tmp_path / "other"
     shared.mkdir()
     other.mkdir()
-    script = f"echo kept > {shared}/f; mkdir -p {other}; echo lost > {other}/f; cat {other}/f"
+    script = f"cd {shared}; echo kept > f; mkdir -p {other}; cd {other}; echo lost > f"
 
-    said = run(world, script, WORLD_BIND=str(shared))
+    said = run(world, f"{script}; cat f", WORLD_BIND=str(shared))
 
     assert said == "lost"
     assert (shared / "f").read_text() == "kept\n"
