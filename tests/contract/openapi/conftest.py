@@ -1,5 +1,6 @@
 """A gateway as a real process on PostgreSQL, with schedulers that cost nothing."""
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, find_binaries, running_postgres
 from tests.support.stack import PASSWORD, Stack, running_stack
 
@@ -88,7 +90,10 @@ class World:
     def read_token(self, name: str) -> str:
         """Return the token of a cluster, as its scheduler has it."""
         folder = self.stack.directory / "data" / "clusters" / name / "scheduler"
-        return (folder / "files" / "api-token").read_text()
+        path = folder / "files" / "api-token"
+        # It is accepted before it is started.
+        asyncio.run(eventually(path.exists, within=60))
+        return path.read_text()
 
     def look(self) -> str:
         """Return all that a refused call must not change."""
