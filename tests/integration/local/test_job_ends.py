@@ -302,7 +302,7 @@ async def test_w15_a_pid_that_was_given_away_is_not_taken_for_the_job(
             record[part]["pid"] = stranger.pid
         path.write_text(json.dumps(record))
 
-        assert (await view(launcher)).state is JobState.ENDED
+        await wait_until_ended(launcher)  # a killed process takes its time to go
         await end(launcher, SCHEDULER)
 
         assert stranger.poll() is None
