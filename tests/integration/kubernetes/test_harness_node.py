@@ -127,7 +127,10 @@ async def test_an_exit_code_and_the_last_words_are_kept(battery: Battery) -> Non
     ended = await battery.ended("exits")
 
     assert (ended["exitCode"], ended["reason"]) == (3, "Error")
-    assert battery.pod("exits")["status"]["phase"] == "Failed"
+    # The kubelet tells of the container first and of the pod a moment later.
+    assert await eventually(
+        lambda: battery.pod("exits")["status"]["phase"] == "Failed", within=PATIENCE_S
+    )
     assert battery.kubectl("logs", "exits") == "bye"
 
 
