@@ -9,6 +9,8 @@ import argparse
 import json
 import os
 import shutil
+import signal
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ _PARTS = ("fleet", "stalls", "life")
 def main() -> None:
     """Run what was asked for, then print and write it."""
     arguments = _parse_arguments()
+    # So that whoever ends it early is left with no servers.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     size = fleet.QUICK if arguments.quick else fleet.Size()
     rounds = 1 if arguments.quick else arguments.rounds
     machine.prepare()
