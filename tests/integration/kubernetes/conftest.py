@@ -24,6 +24,8 @@ from tests.harness.possible import (
 from tests.support import secrets
 from tests.support.audit import AuditLog
 
+# The first test starts the node; others start clusters, on a machine that is loaded.
+_NODE_TEST_S = 400
 _HERE = Path(__file__).parent
 IS_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
@@ -36,6 +38,10 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Leave out what cannot run here and say so; in CI it runs, and fails."""
+    for item in items:
+        has_node = "node" in getattr(item, "fixturenames", ())
+        if has_node and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_NODE_TEST_S))
     if IS_CI:
         return
     left_out = {item: why for item in items if (why := _why_left_out(item))}

@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.api import CallFailed
 from tests.harness.control_plane import ControlPlane, Settings
+from tests.harness.kubectl import Kubectl
 from tests.harness.service import ServiceFailed
 from tests.support.audit import (
     AuditLog,
@@ -53,6 +54,20 @@ def test_an_account_has_the_rights_that_it_was_given_and_no_others(
     account.grant(READ_CONFIG, namespace=other)
 
     assert api.get(f"/api/v1/namespaces/{other}/configmaps/b")["data"] == {"k": "v"}
+
+
+def test_an_accounts_kubeconfig_makes_kubectl_act_as_that_account(
+    service_account,
+) -> None:
+    account = service_account("reader", READ_CONFIG)
+    kubectl = Kubectl(account.kubeconfig)
+
+    user = "jsonpath={.status.userInfo.username}"
+    assert kubectl("auth", "whoami", "-o", user) == account.user
+    assert kubectl("get", "configmap", "-w=false", "x", "--ignore-not-found") == ""
+    refused = kubectl.call("get", "secrets")
+    assert "forbidden" in refused.stderr.lower()
+    assert account.token not in repr(account)
 
 
 def test_pods_can_be_made_in_a_new_namespace_at_once(apiserver, namespace) -> None:

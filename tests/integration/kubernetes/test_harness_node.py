@@ -7,6 +7,7 @@ import pytest
 from tests.harness.accounts import create_namespace
 from tests.harness.api import KubeApi
 from tests.harness.control_plane import FILES
+from tests.harness.images import Image
 from tests.harness.kubectl import Kubectl
 from tests.harness.node import NAME, Node
 from tests.support.eventually import eventually
@@ -232,6 +233,48 @@ async def test_the_node_survives_a_killed_api_server_and_etcd(
     assert node.is_ready, NAME
 
 
+async def test_a_pod_waits_while_the_scheduler_is_frozen(
+    node: Node, namespace: str
+) -> None:
+    api = node.control_plane.client()
+    path = f"/api/v1/namespaces/{namespace}/pods"
+
+    node.scheduler.pause()
+    try:
+        api.post(path, sleeper("s"))
+        api.post(path, sleeper("placed") | {"spec": placed_spec()})
+        await running(api, f"{path}/placed")
+        waiting = api.get(f"{path}/s")
+    finally:
+        node.scheduler.resume()
+
+    assert "nodeName" not in waiting["spec"]
+    await running(api, f"{path}/s")
+
+
+async def test_a_pod_runs_once_its_image_is_there(node: Node, namespace: str) -> None:
+    api = node.control_plane.client()
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    late = Image("test.local/late:1")
+    pod = sleeper("s")
+    pod["spec"]["containers"][0] |= {"image": late.reference}
+    api.post(path, pod)
+
+    def cannot_pull() -> bool:
+        (status,) = api.get(f"{path}/s")["status"]["containerStatuses"]
+        return "ImagePull" in status["state"]["waiting"]["reason"]
+
+    def has_status() -> bool:
+        return bool(api.get(f"{path}/s")["status"].get("containerStatuses"))
+
+    await eventually(has_status, within=PATIENCE_S)
+    await eventually(cannot_pull, within=PATIENCE_S)
+    node.containers.add_image(late)
+
+    await running(api, f"{path}/s")
+    node.containers.remove_image(late.reference)
+
+
 async def test_a_namespace_ends_with_all_that_is_in_it(
     node: Node, make_namespace
 ) -> None:
@@ -252,6 +295,11 @@ def sleeper(name: str) -> dict[str, Any]:
     }
     spec = {"containers": [container], "terminationGracePeriodSeconds": 1}
     return {"metadata": {"name": name}, "spec": spec}
+
+
+def placed_spec() -> dict[str, Any]:
+    spec: dict[str, Any] = sleeper("")["spec"]
+    return spec | {"nodeName": NAME}
 
 
 async def running(api: KubeApi, path: str) -> dict[str, Any]:
