@@ -198,7 +198,7 @@ async def test_an_image_that_does_not_come_is_told_within_ten_seconds(
     status = await reaches(site, "c1", "Failed")
 
     assert status["reason"] == "StartDeadlinePassed"
-    assert "its image cannot be pulled" in status["message"]
+    assert "cannot pull its image" in status["message"]
     assert "test.local/nope:1" in status["message"]
     reasons = await eventually(
         lambda: [e["reason"] for e in site.events("c1") if e["type"] == "Warning"]

@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from backends.kubernetes.crd.formatting import (
     API_SERVER_FIELDS,
     format_adapt_patch,
+    format_first_sync_patch,
+    format_first_worker_patch,
     format_new_cluster,
     format_scale_patch,
     format_status,
     format_status_patch,
+    format_stop_patch,
+    format_target_patch,
 )
 from backends.kubernetes.crd.lifetimes import Lifetimes, resolve_lifetimes
 from backends.kubernetes.crd.parsing import parse_dask_cluster
@@ -119,6 +123,30 @@ def test_a_merge_of_the_patch_gives_the_status_but_for_the_api_servers_fields(
     assert format_status(read) == {
         **{k: v for k, v in format_status(after).items() if k not in API_SERVER_FIELDS},
         **{k: v for k, v in format_status(before).items() if k in API_SERVER_FIELDS},
+    }
+
+
+def test_the_api_servers_patches_touch_its_own_fields_alone() -> None:
+    target = format_target_patch(AdaptiveTarget(id="i", target=0))
+    patches = [target, format_first_sync_patch(NOW), format_first_worker_patch(NOW)]
+
+    fields = [key for patch in patches for key in patch["status"]]
+
+    assert [list(patch) for patch in patches] == [["status"]] * 3
+    assert set(fields) == API_SERVER_FIELDS
+    assert target["status"]["adaptiveTarget"] == {"id": "i", "target": 0}
+    assert patches[1]["status"]["firstSyncTime"] == "2026-01-02T03:04:05Z"
+
+
+def test_a_stop_is_one_patch_with_who_and_why() -> None:
+    assert format_stop_patch("IdleTimeout", "idle") == {
+        "metadata": {
+            "annotations": {
+                "daskfleet.io/stop-reason": "IdleTimeout",
+                "daskfleet.io/stop-message": "idle",
+            }
+        },
+        "spec": {"active": False},
     }
 
 

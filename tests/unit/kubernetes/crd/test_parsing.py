@@ -125,6 +125,22 @@ def test_a_spec_that_is_no_map_is_as_good_as_none(spec) -> None:
     assert fields == ["spec.owner.user", "spec.targetNamespace"]
 
 
+def test_a_spec_that_no_json_can_be_is_read_as_none_and_told() -> None:
+    problems = parse_dask_cluster(a_raw({**SOUND, 7: "x"})).problems
+
+    assert [p.field for p in problems] == [
+        "spec",
+        "spec.owner.user",
+        "spec.targetNamespace",
+    ]
+
+
+def test_a_cluster_belongs_to_itself_as_other_objects_do_to_it() -> None:
+    cluster = parse_dask_cluster(a_raw())
+
+    assert cluster.cluster == cluster.name
+
+
 def test_one_field_is_told_once_and_the_others_are_still_read() -> None:
     cluster = parse_dask_cluster(a_raw({**SOUND, "targetNamespace": 7, "workers": 3}))
 
