@@ -5,13 +5,20 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
-from tests.support.database import make_backend, running
+from backends.database.engine import Database, parse_url
+from backends.database.keyring import Keyring
+from backends.database.migrate import migrate
+from backends.database.vault import Vault, parse_keys
+from gateway.aio.clock import SystemClock
+from tests.support.database import KEY, make_backend, running
 from tests.support.fake_launcher import FakeLauncher, Platform
 
 pytestmark = pytest.mark.integration
 
 SERVERS = 6
+HELLO = text("SELECT 1")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -32,6 +39,24 @@ async def test_all_of_them_come_up(url):
         )
 
         await asyncio.gather(*(backend.check_ready() for backend in backends))
+
+
+async def test_each_may_be_the_one_that_leaves_the_mark_of_the_keys(url):
+    databases = await asyncio.to_thread(
+        lambda: [Database(parse_url(url)) for _ in range(SERVERS)]
+    )
+    try:
+        await migrate(databases[0])
+        for database in databases:  # connected, so that they come together
+            await database.write(lambda connection: connection.execute(HELLO))
+        keys = parse_keys([KEY])
+
+        await asyncio.gather(
+            *(Keyring(d, Vault(keys), SystemClock()).check_keys() for d in databases)
+        )
+    finally:
+        for database in databases:
+            await database.close()
 
 
 async def test_one_with_other_keys_is_refused_whoever_is_first(url):
