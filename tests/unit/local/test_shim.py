@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -83,16 +84,15 @@ def test_descendants_are_found_at_any_depth():
     code = "import subprocess, sys; subprocess.run(['sleep', '60'])"
     child = subprocess.Popen([sys.executable, "-c", code])
     try:
-        found: list[int] = []
-        for _ in range(10**6):
-            found = shim.find_descendants(os.getpid())
-            if len(found) > 1:
-                break
-        assert child.pid in found
-        (grandchild,) = shim.find_descendants(child.pid)
+        # This process may have further children, of other tests.
+        deadline = time.monotonic() + 30
+        while not (below := shim.find_descendants(child.pid)):
+            assert time.monotonic() < deadline
+        (grandchild,) = below
+        assert {child.pid, grandchild} <= set(shim.find_descendants(os.getpid()))
         assert b"sleep" in Path(f"/proc/{grandchild}/cmdline").read_bytes()
     finally:
-        for pid in shim.find_descendants(child.pid):
+        for pid in (*shim.find_descendants(child.pid), child.pid):
             os.kill(pid, signal.SIGKILL)
         child.wait(30)
 
