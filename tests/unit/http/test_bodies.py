@@ -5,9 +5,10 @@ from aiohttp import streams
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.test_utils import make_mocked_request
 
+from gateway.domain.cluster import PublicStatus
 from gateway.domain.errors import InvalidRequest
 from gateway.http.bodies import parse_body
-from gateway.http.schemas import CreateRequest
+from gateway.http.schemas import ClusterRecord, CreateRequest
 
 
 async def test_a_sender_who_goes_in_the_middle_is_no_bug_of_ours():
@@ -19,3 +20,9 @@ async def test_a_sender_who_goes_in_the_middle_is_no_bug_of_ours():
 
     with pytest.raises(InvalidRequest, match="cannot be read"):
         await parse_body(request, CreateRequest)
+
+
+def test_a_record_shows_no_keys_when_it_is_printed() -> None:
+    record = ClusterRecord("c1", PublicStatus.RUNNING, 1, None, {}, tls_key="PRIVATE")
+
+    assert repr(record) == "ClusterRecord('c1', <PublicStatus.RUNNING: 'RUNNING'>)"

@@ -156,3 +156,12 @@ def test_all_clusters_share_their_middlewares() -> None:
     many = build_table([Route(f"c{n}", "h", 1, 2) for n in range(50)], SETTINGS)
 
     assert many["http"]["middlewares"] == few
+
+
+def test_an_address_without_a_port_is_another_programs() -> None:
+    table = build_table([Route("a", "h", 1, 2)], SETTINGS)
+    (server,) = table["tcp"]["services"]["cluster-a"]["loadBalancer"]["servers"]
+    server["address"] = "h"
+
+    with pytest.raises(ValueError, match="not a routing table of ours"):
+        parse_routes(table)
