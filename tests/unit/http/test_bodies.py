@@ -23,6 +23,14 @@ async def test_a_sender_who_goes_in_the_middle_is_no_bug_of_ours():
 
 
 def test_a_record_shows_no_keys_when_it_is_printed() -> None:
-    record = ClusterRecord("c1", PublicStatus.RUNNING, 1, None, {}, tls_key="PRIVATE")
+    record = ClusterRecord(
+        name="c1",
+        dashboard_route=None,
+        status=PublicStatus.RUNNING,
+        start_time=1,
+        stop_time=None,
+        options={},
+        tls_key="PRIVATE",
+    )
 
     assert repr(record) == "ClusterRecord('c1', <PublicStatus.RUNNING: 'RUNNING'>)"
