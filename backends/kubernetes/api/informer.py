@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from backends.kubernetes.api.client import KubeClient
 from backends.kubernetes.api.errors import (
     Call,
+    Denied,
     Expired,
     Invalid,
     KubeError,
@@ -105,10 +106,14 @@ class Informer(Generic[V]):
         Called with each view that came, changed or went; must not raise.
     clock
         For `age_s`.
+    on_access
+        Called when the right to look is found missing, or given; must not raise.
 
     Notes
     -----
-    ``cache`` is what others read; ``is_synced`` once it was whole.
+    ``cache`` is what others read; ``is_synced`` once it was whole. ``denied`` is the
+    server's text while it refuses to show the scope, else ""; ``answered`` is set once
+    the cache was whole or the scope refused.
     """
 
     def __init__(
@@ -119,13 +124,17 @@ class Informer(Generic[V]):
         decode: Callable[[bytes], V],
         on_change: Callable[[V], None],
         clock: Clock,
+        on_access: Callable[[], None] = lambda: None,
     ) -> None:
         self.scope = scope
         self.cache: Cache[V] = Cache()
         self.synced = asyncio.Event()
+        self.answered = asyncio.Event()
+        self.denied = ""
         self._client = client
         self._decode = decode
         self._on_change = on_change
+        self._on_access = on_access
         self._clock = clock
         self._heard = clock.monotonic()
         self._version = ""
@@ -158,6 +167,10 @@ class Informer(Generic[V]):
                 # Several of them at once must not list at once.
                 await asyncio.sleep(random.uniform(0, _BACKOFF[0]))  # noqa: S311 - not a secret
             except KubeError as error:
+                if isinstance(error, Denied):
+                    self._note_access(error.text)
+                    # Once it may look again, what it has missed is listed.
+                    self._version = ""
                 if self.age_s >= SILENCE_S:
                     # Asked for what is still to come, a server says nothing.
                     self._version = ""
@@ -269,6 +282,7 @@ class Informer(Generic[V]):
         self.cache.replace(listed)
         self._reach(version)
         self.synced.set()
+        self._note_access("")
         for view in changed:
             self._on_change(view)
 
@@ -284,6 +298,14 @@ class Informer(Generic[V]):
     def _reach(self, version: str) -> None:
         self._version = version
         self.cache.reached(int(version))
+
+    def _note_access(self, refusal: str) -> None:
+        # A refusal is an answer: no process would get another by being started anew.
+        self._hear()
+        self.answered.set()
+        was, self.denied = self.denied, refusal
+        if bool(was) != bool(refusal):
+            self._on_access()
 
     def _hear(self) -> None:
         self._heard = self._clock.monotonic()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from backends.kubernetes.api.client import KubeClient
@@ -71,8 +72,21 @@ class Caches:
             tasks.start(f"informer {scope.resource.plural} {where}", informer.run)
 
     async def wait_synced(self) -> None:
-        """Return once all of them were whole."""
-        await asyncio.gather(*(informer.synced.wait() for informer in self))
+        """Return once all of them were whole, but for namespaces that are refused.
+
+        What is wrong in one namespace must not keep the clusters of all others
+        from being looked after.
+        """
+        await self.clusters.synced.wait()
+        await asyncio.gather(*(informer.answered.wait() for informer in self))
+
+    def find_denial(self, namespace: str) -> str:
+        """Return why nothing can be seen of a served namespace; "" if all can."""
+        followed = (
+            self._find(self._pods, namespace),
+            self._find(self._services, namespace),
+        )
+        return next((i.denied for i in followed if i is not None and i.denied), "")
 
     def serves(self, namespace: str) -> bool:
         """Return whether pods may go there."""
@@ -121,8 +135,15 @@ class Caches:
             scope,
             decode=decode,
             on_change=self._note,
+            on_access=partial(self._note_access, scope.namespace),
             clock=self._clock,
         )
+
+    def _note_access(self, place: str | None) -> None:
+        # What is said of its clusters changes, also of those that have nothing there.
+        for cluster in self.clusters.cache:
+            if place in (None, cluster.spec.target_namespace):
+                self._wake(cluster.name)
 
     def _note(self, view: View) -> None:
         if view.cluster:

@@ -25,6 +25,8 @@ from gateway.ports import Clock
 
 # A namespace comes into reach by a new configuration, and so by a new process.
 _UNSERVED: Final = timedelta(minutes=1)
+# Looks at what the informer knows, which itself asks again every 30 s.
+_DENIED: Final = timedelta(seconds=30)
 # Nothing is made with it: who creates what the chart owns asks for the real one.
 _NO_OWNER: Final = OwnerRef("v1", "ConfigMap", "unknown", "unknown")
 
@@ -119,12 +121,19 @@ class Observer:
     def _find_refusals(
         self, cluster: DaskCluster, memory: ClusterMemory
     ) -> dict[Child, Refusal]:
-        place = cluster.spec.target_namespace
-        if self._caches.serves(place):
-            return dict(memory.refusals)
-        text = f"this gateway does not serve namespace {place}"
-        until = self._clock.now() + _UNSERVED
-        return {Child.ANCHOR: Refusal(RefusalKind.NO_NAMESPACE, text, until)}
+        place, now = cluster.spec.target_namespace, self._clock.now()
+        if not self._caches.serves(place):
+            text = f"this gateway does not serve namespace {place}"
+            kind, until = RefusalKind.NO_NAMESPACE, now + _UNSERVED
+            return {Child.ANCHOR: Refusal(kind, text, until)}
+        denial = self._caches.find_denial(place)
+        if denial:
+            # Blind creates would be adopted later, or not; whoever may not look
+            # is not likely to be allowed more.
+            text = f"nothing can be seen of namespace {place}: {denial}"
+            until = now + _DENIED
+            return {Child.ANCHOR: Refusal(RefusalKind.FORBIDDEN, text, until)}
+        return dict(memory.refusals)
 
     def _check(self, blueprint: Blueprint, memory: ClusterMemory) -> Problem | None:
         generation = blueprint.cluster.generation

@@ -50,7 +50,7 @@ def build_probes(vitals: Vitals) -> web.Application:
         )
 
     async def answer_ready(_: web.Request) -> web.Response:
-        waiting = [i for i in vitals.caches if not i.is_synced]
+        waiting = [i for i in vitals.caches if not (i.is_synced or i.denied)]
         text = "\n".join(f"no list yet: {i.scope.resource.plural}" for i in waiting)
         return web.Response(text=text or "ok", status=503 if waiting else 200)
 

@@ -75,12 +75,17 @@ def is_urgent(before: ClusterStatus, after: ClusterStatus) -> bool:
     return _weigh(before, before) != _weigh(before, after)
 
 
+def is_progress(reason: str) -> bool:
+    """Return whether a condition that does not hold yet only takes its time."""
+    return reason.startswith(("Waiting", "Starting", "Creating"))
+
+
 def _weigh(before: ClusterStatus, status: ClusterStatus) -> object:
     held = {c.type for c in before.conditions if c.status == "True"}
     broken = frozenset(
         (c.type, c.reason)
         for c in status.conditions
-        if c.status != "True" and (c.type in held or not _is_progress(c.reason))
+        if c.status != "True" and (c.type in held or not is_progress(c.reason))
     )
     workers = msgspec.structs.replace(status.workers, ready=0, starting=0, wanted=0)
     return (
@@ -91,10 +96,6 @@ def _weigh(before: ClusterStatus, status: ClusterStatus) -> object:
         status.completion_time,
         broken,
     )
-
-
-def _is_progress(reason: str) -> bool:
-    return reason.startswith(("Waiting", "Starting", "Creating"))
 
 
 def _build_condition(

@@ -6,6 +6,7 @@ of a cache alone: what a cache does not show is read live first.
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from backends.kubernetes.names import Child
 from backends.kubernetes.observed.pods import PodView
@@ -18,8 +19,10 @@ from backends.kubernetes.planning.belongings import (
     is_answering,
 )
 from backends.kubernetes.planning.inputs import Desired, Observed, RefusalKind
-from backends.kubernetes.planning.reasons import describe_pod
+from backends.kubernetes.planning.reasons import describe_pod, describe_refusal
 from gateway.domain.cluster import ClusterPhase, FailureReason
+
+_AGAIN: Final = "create the cluster again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def find_failure(
         return Failure(FailureReason.SPEC_REFUSED, text)
     for child, refusal in find_refusals(desired, observed).items():
         if refusal.kind.is_final:
-            text = f"{child} cannot be created: {refusal.text}"
+            text = f"{child} cannot be created: {describe_refusal(refusal)}"
             return Failure(FailureReason.START_FAILED, text)
     due = find_start_deadline(desired, observed, now)
     return _judge_late(desired, observed) if due <= now else None
@@ -83,7 +86,7 @@ def find_start_deadline(
 def describe_start(desired: Desired, observed: Observed) -> str:
     """Return what a cluster that is not Running yet waits for."""
     for child, refusal in find_refusals(desired, observed).items():
-        return f"{child} is not created yet: {refusal.text}"
+        return f"{child} is not created yet: {describe_refusal(refusal)}"
     scheduler = find_scheduler(desired, observed)
     if scheduler is None:
         return "scheduler is not created yet"
@@ -105,13 +108,16 @@ def _find_lost(desired: Desired, observed: Observed) -> Failure | Question | Non
     if anchor is None and Child.ANCHOR not in observed.absent:
         return Question((LookUp(Child.ANCHOR),))
     if anchor is None or anchor.is_terminating:
-        text = "its Service was deleted by someone, and all that it owned with it"
+        text = (
+            "its Service was deleted by someone, and all that it owned with it; "
+            f"{_AGAIN}"
+        )
         return Failure(FailureReason.ANCHOR_DELETED, text)
     if find_scheduler(desired, observed) is not None:
         return None
     if Child.SCHEDULER not in observed.absent:
         return Question((LookUp(Child.SCHEDULER),))
-    return Failure(FailureReason.SCHEDULER_LOST, "scheduler's pod is gone")
+    return Failure(FailureReason.SCHEDULER_LOST, f"scheduler's pod is gone; {_AGAIN}")
 
 
 def _has_ended(scheduler: PodView) -> bool:
@@ -124,7 +130,8 @@ def _judge_end(scheduler: PodView, observed: Observed) -> Failure | Question:
         return Question((KeepLogTail(scheduler.name, scheduler.uid),))
     is_lost = scheduler.cause is not None and scheduler.cause.is_platform
     reason = FailureReason.SCHEDULER_LOST if is_lost else FailureReason.SCHEDULER_ENDED
-    return Failure(reason, f"scheduler {describe_pod(scheduler)}", tail)
+    text = f"scheduler {describe_pod(scheduler)}"
+    return Failure(reason, f"{text}; {_AGAIN}" if is_lost else text, tail)
 
 
 def _judge_late(desired: Desired, observed: Observed) -> Failure | Question:

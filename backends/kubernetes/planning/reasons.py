@@ -4,6 +4,7 @@ from typing import Final
 
 from backends.kubernetes.observed.pods import PodView
 from backends.kubernetes.observed.verdicts import Cause, PodState
+from backends.kubernetes.planning.inputs import Refusal, RefusalKind
 
 # (what it does or what befell it, what to do about it); the platform's own words
 # stand between.
@@ -27,18 +28,47 @@ _WORDS: Final = {
     Cause.INIT: ("failed in an init container", "check what that does"),
     Cause.REFUSED_BY_NODE: ("was refused by its node", "it may fit elsewhere"),
     Cause.OOM_KILLED: ("was killed: out of memory", "ask for more memory"),
-    Cause.EVICTED: ("was evicted from its node", ""),
+    Cause.EVICTED: (
+        "was evicted from its node",
+        "ask for as much as it needs, or let it use less",
+    ),
     Cause.PREEMPTED: (
         "was preempted to make room for another pod",
         "give it a higher priority if it must not be",
     ),
-    Cause.NODE_LOST: ("was lost with its node, which is gone or shuts down", ""),
+    Cause.NODE_LOST: (
+        "was lost with its node, which is gone, silent or shutting down",
+        "who runs the nodes can say why",
+    ),
     Cause.DEADLINE: (
         "ran for longer than its pod may",
         "raise activeDeadlineSeconds in its template",
     ),
-    Cause.DELETED: ("was deleted by someone", ""),
+    Cause.DELETED: (
+        "was deleted by someone",
+        "scale or stop the cluster instead",
+    ),
 }
+# What to do about a create that the API server refuses; its own words stand before.
+_REMEDIES: Final = {
+    RefusalKind.QUOTA: (
+        "ask for less, stop what is not needed, or have the quota raised"
+    ),
+    RefusalKind.POLICY: "change the pod's template, or have the policy changed",
+    RefusalKind.INVALID: "correct it and create the cluster again",
+    RefusalKind.FORBIDDEN: (
+        "an administrator has to give the controller its Role in the namespace, and "
+        "to create the namespace if there is none"
+    ),
+    RefusalKind.NO_NAMESPACE: (
+        "an administrator has to create the namespace and tell the gateway of it, or "
+        "the cluster has to name another"
+    ),
+    RefusalKind.NAME_CONFLICT: "",
+    RefusalKind.NAME_BUSY: "",
+    RefusalKind.UNAVAILABLE: "it is tried again",
+}
+_SEE_LOG: Final = "its last log lines say why"
 
 
 def describe_pod(pod: PodView) -> str:
@@ -60,6 +90,20 @@ def describe_pod(pod: PodView) -> str:
     return f"{text}; {remedy}" if remedy else text
 
 
+def describe_refusal(refusal: Refusal) -> str:
+    """Return why something was not made, and what to do about it.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> kind = RefusalKind.UNAVAILABLE
+    >>> describe_refusal(Refusal(kind, "no answer.", datetime(2026, 1, 1, tzinfo=UTC)))
+    'no answer; it is tried again'
+    """
+    remedy = _REMEDIES[refusal.kind]
+    return f"{_tidy(refusal.text)}; {remedy}" if remedy else _tidy(refusal.text)
+
+
 def find_reason(pod: PodView) -> str:
     """Return one word for how ``pod`` is, as a condition's reason."""
     if pod.cause is not None:
@@ -75,7 +119,9 @@ def _describe_plain(pod: PodView) -> str:
             ended = "ended; its exit status is not known"
         else:
             ended = f"ended with exit status {pod.exit_code}"
-        return f"{ended}: {_tidy(pod.text)}" if pod.text else ended
+        if pod.text:
+            ended = f"{ended}: {_tidy(pod.text)}"
+        return f"{ended}; {_SEE_LOG}" if pod.cause is Cause.CRASHED else ended
     if pod.state is PodState.PENDING:
         where = f" on node {pod.node}" if pod.node else ""
         wait = f"waits for its image and containers{where}"

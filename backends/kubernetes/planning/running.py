@@ -10,7 +10,12 @@ from backends.kubernetes.planning.failures import Failure
 from backends.kubernetes.planning.inputs import Desired, Observed
 from backends.kubernetes.planning.starting import plan_creates, with_scheduler
 from backends.kubernetes.planning.status import build_status, tell_running
-from backends.kubernetes.planning.tellings import tell_crash, tell_events, tell_workers
+from backends.kubernetes.planning.tellings import (
+    tell_crash,
+    tell_events,
+    tell_obstacles,
+    tell_workers,
+)
 from backends.kubernetes.planning.workforce import Workforce, plan_workforce
 from gateway.domain.cluster import (
     ClusterEvent,
@@ -34,7 +39,8 @@ def plan_running(
     if desired.refusal is not None:
         # It is mended by another edit; what runs is left alone until then.
         status = build_status(desired, ClusterPhase.RUNNING, facts, now=now)
-        return Plan(status, requeue_after=_until(now, life_ends))
+        told = tell_obstacles(desired.cluster.status, status, now)
+        return Plan(status, requeue_after=_until(now, life_ends), events=told)
     force = plan_workforce(desired, observed, now)
     if force.is_crashing:
         return _plan_crash(desired, observed, force, now)
@@ -54,7 +60,11 @@ def plan_running(
         (*creates, *force.actions),
         stores_first=bool(force.actions),
         requeue_after=_until(now, force.due, life_ends, retry),
-        events=(*_tell_change(desired, now), *tell_events(force, now)),
+        events=(
+            *_tell_change(desired, now),
+            *tell_events(force, now),
+            *tell_obstacles(desired.cluster.status, status, now),
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from backends.kubernetes.planning.belongings import (
 from backends.kubernetes.planning.failures import find_start_deadline
 from backends.kubernetes.planning.inputs import Desired, Observed
 from backends.kubernetes.planning.status import build_status, tell_start
+from backends.kubernetes.planning.tellings import tell_obstacles
 from gateway.domain.cluster import ClusterEvent, ClusterPhase, EventType
 
 # A route is asked for again so often until it is proved.
@@ -53,6 +54,7 @@ def plan_start(desired: Desired, observed: Observed, now: datetime) -> Plan:
     if desired.cluster.status.start_time is None:
         text = f"accepted; pods go to namespace {desired.cluster.spec.target_namespace}"
         events = (build_event(EventType.NORMAL, "Pending", text, now),)
+    events += tell_obstacles(desired.cluster.status, status, now)
     return Plan(
         status,
         creates,

@@ -21,7 +21,11 @@ from backends.kubernetes.planning.conditions import (
 )
 from backends.kubernetes.planning.failures import describe_start
 from backends.kubernetes.planning.inputs import Desired, Observed
-from backends.kubernetes.planning.reasons import describe_pod, find_reason
+from backends.kubernetes.planning.reasons import (
+    describe_pod,
+    describe_refusal,
+    find_reason,
+)
 from gateway.domain.cluster import ClusterPhase
 
 
@@ -118,7 +122,8 @@ def _tell_credentials(desired: Desired, observed: Observed) -> Fact:
         return Fact(holds=True, reason="Mirrored")
     for child, refusal in find_refusals(desired, observed).items():
         if child in (Child.ANCHOR, Child.CREDENTIALS):
-            return Fact(holds=False, reason=str(refusal.kind), message=refusal.text)
+            text = describe_refusal(refusal)
+            return Fact(holds=False, reason=str(refusal.kind), message=text)
     return Fact(holds=False, reason="Creating")
 
 
@@ -144,5 +149,6 @@ def _tell_scheduler(desired: Desired, observed: Observed) -> Fact:
 
 def _tell_routes(desired: Desired, observed: Observed, waits: str) -> Fact:
     for refusal in find_refusals(desired, observed).values():
-        return Fact(holds=False, reason=str(refusal.kind), message=refusal.text)
+        text = describe_refusal(refusal)
+        return Fact(holds=False, reason=str(refusal.kind), message=text)
     return Fact(holds=False, reason="WaitingForRoute", message=waits)

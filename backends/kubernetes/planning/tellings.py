@@ -4,17 +4,27 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from backends.kubernetes.crd.values import ClusterStatus
 from backends.kubernetes.observed.pods import PodView
 from backends.kubernetes.observed.verdicts import PodState
-from backends.kubernetes.planning.conditions import Fact
+from backends.kubernetes.planning.actions import build_event
+from backends.kubernetes.planning.conditions import Fact, is_progress
 from backends.kubernetes.planning.inputs import Desired, Observed, RefusalKind
-from backends.kubernetes.planning.reasons import describe_pod, find_reason
+from backends.kubernetes.planning.reasons import (
+    describe_pod,
+    describe_refusal,
+    find_reason,
+)
 from backends.kubernetes.planning.workforce import Workforce
 from gateway.domain.cluster import ClusterEvent, EventType
 from gateway.domain.names import format_worker_name
 
 # An owner who reads events wants the first few, not a thousand alike.
 MAX_EVENTS: Final = 5
+# By events of each worker, or not worth one: it passes.
+_TOLD_ELSEWHERE: Final = frozenset(
+    {"WorkersFailing", RefusalKind.NAME_BUSY, RefusalKind.UNAVAILABLE}
+)
 _MAX_KINDS: Final = 3
 
 
@@ -64,9 +74,30 @@ def tell_events(force: Workforce, now: datetime) -> tuple[ClusterEvent, ...]:
     return tuple(events)
 
 
+def tell_obstacles(
+    before: ClusterStatus, after: ClusterStatus, now: datetime
+) -> tuple[ClusterEvent, ...]:
+    """Return an event for each condition that has come to say what is in the way.
+
+    Only what somebody can do something about: not what passes by itself, and not
+    what other events tell. Whole statuses are compared, so a plan that is made
+    again tells it again until its status is stored.
+    """
+    known = {(c.type, c.reason) for c in before.conditions if c.status != "True"}
+    told: dict[str, ClusterEvent] = {}
+    for c in after.conditions:
+        if c.status == "True" or (c.type, c.reason) in known or is_progress(c.reason):
+            continue
+        if c.reason not in _TOLD_ELSEWHERE and c.message:
+            event = build_event(EventType.WARNING, c.reason, c.message, now)
+            told.setdefault(c.reason, event)
+    return tuple(told.values())
+
+
 def _tell_refusals(desired: Desired, observed: Observed) -> Iterator[tuple[str, str]]:
     if observed.worker_refusal is not None:
-        yield str(observed.worker_refusal.kind), observed.worker_refusal.text
+        refusal = observed.worker_refusal
+        yield str(refusal.kind), describe_refusal(refusal)
     few = sorted(observed.taken_ordinals)[:_MAX_KINDS]
     names = ", ".join(format_worker_name(desired.cluster.name, n) for n in few)
     if names:

@@ -404,7 +404,10 @@ class TestStart:
         plan = Situation.new().seen(refusals={Child.ANCHOR: missing}).plan()
 
         assert plan.status.reason == "NamespaceMissing"
-        assert plan.status.message == 'namespaces "team" not found'
+        assert plan.status.message.startswith('namespaces "team" not found; an admin')
+        (accepted, told) = plan.events
+        assert (accepted.reason, told.reason) == ("Pending", "NamespaceMissing")
+        assert told.message == plan.status.message
 
     @pytest.mark.parametrize("kind", [RefusalKind.POLICY, RefusalKind.INVALID])
     def test_a_final_refusal_fails_at_once(self, kind) -> None:
@@ -415,7 +418,7 @@ class TestStart:
         status = situation.plan().status
 
         assert (status.phase, status.reason) == (ClusterPhase.FAILED, "StartFailed")
-        assert status.message == f"scheduler cannot be created: {text}"
+        assert status.message.startswith(f"scheduler cannot be created: {text}; ")
 
     @pytest.mark.parametrize(
         ("status", "want_reason", "want_text"),

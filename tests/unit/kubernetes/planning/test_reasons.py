@@ -39,22 +39,26 @@ from tests.support.kube_situations import scheduler, worker
         pytest.param(
             worker(0, {"phase": "Failed", "reason": "NodeLost"}),
             "NodeLost",
-            "was lost with its node, which is gone or shuts down",
+            "was lost with its node, which is gone, silent or shutting down; who runs "
+            "the nodes can say why",
             id="nothing to be done",
         ),
         pytest.param(
-            worker(0, pods.FAILED), "Crashed", "ended with exit status 1", id="crash"
+            worker(0, pods.FAILED),
+            "Crashed",
+            "ended with exit status 1; its last log lines say why",
+            id="crash",
         ),
         pytest.param(
             worker(0, pods.started(pods.ended(1, message="Error: x."))),
             "Crashed",
-            "ended with exit status 1: Error: x",
+            "ended with exit status 1: Error: x; its last log lines say why",
             id="termination message",
         ),
         pytest.param(
             worker(0, {"phase": "Failed"}),
             "Crashed",
-            "ended; its exit status is not known",
+            "ended; its exit status is not known; its last log lines say why",
             id="no status",
         ),
         pytest.param(

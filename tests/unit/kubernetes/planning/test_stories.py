@@ -73,10 +73,7 @@ def a_failed_image() -> Story:
 
 def a_quota() -> Story:
     story = Story("A quota has room for two of four workers")
-    text = (
-        "exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3; "
-        "ask for fewer workers, or for a larger quota"
-    )
+    text = "exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3"
     story.server.refusal = Refusal(RefusalKind.QUOTA, text, later(30))
     story.server.most_pods = 3
     story.begins_to_run()

@@ -173,7 +173,7 @@ class TestCrashLoop:
         assert plan.status.reason == "WorkersCrashing"
         assert plan.status.message == (
             "3 workers in a row failed before any was connected; the last, "
-            "c-worker-2, ended with exit status 2"
+            "c-worker-2, ended with exit status 2; its last log lines say why"
         )
         assert plan.status.log_tail == ("no such option",)
 
@@ -334,7 +334,11 @@ class TestRefusals:
         assert plan.actions == ()
         assert plan.requeue_after == timedelta(seconds=8)
         assert condition(plan).reason == "QuotaExceeded"
-        assert condition(plan).message == f"10 of 20 workers; {text}"
+        told = condition(plan).message
+        assert told.startswith(f"10 of 20 workers; {text}; ask for less")
+        assert [(e.reason, e.message) for e in plan.events] == [("QuotaExceeded", told)]
+        again = situation.saying(conditions=plan.status.conditions).plan()
+        assert again.events == ()
         assert created(situation.plan(8)) == list(range(10, 20))
 
     def test_a_name_that_is_anothers_is_left_alone_and_told(self) -> None:
