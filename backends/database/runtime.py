@@ -35,10 +35,10 @@ from backends.database.routes import Routes
 from backends.database.store import Store
 from backends.database.sweep import Sweeper
 from backends.database.vault import Vault
-from backends.database.waiters import Waiters
 from backends.database.watch import JobWatch
 from gateway.aio.backoff import Backoff
 from gateway.aio.tasks import Supervisor
+from gateway.aio.waiters import Waiters
 from gateway.domain.cluster import Cluster, PublicStatus
 from gateway.domain.errors import Unavailable
 from gateway.ports import Clock

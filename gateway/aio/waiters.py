@@ -1,4 +1,4 @@
-"""Calls that are held until a cluster changes."""
+"""Calls that are held until something of a name changes."""
 
 import asyncio
 from collections.abc import Iterator

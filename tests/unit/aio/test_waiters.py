@@ -1,4 +1,4 @@
-from backends.database.waiters import Waiters
+from gateway.aio.waiters import Waiters
 
 
 def test_who_waits_is_woken_and_nobody_else():
