@@ -1,7 +1,7 @@
 """What surrounds every handler: request ids, log lines, errors, logins."""
 
 import re
-import uuid
+import secrets
 from collections.abc import Mapping
 
 import structlog
@@ -107,7 +107,7 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Add what every response carries, streams and errors too."""
     request[_STARTED] = True
-    response.headers["X-Request-ID"] = request.get(_REQUEST_ID) or uuid.uuid4().hex
+    response.headers["X-Request-ID"] = request.get(_REQUEST_ID) or secrets.token_hex(16)
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers["X-Content-Type-Options"] = "nosniff"
 
@@ -125,7 +125,7 @@ def _find_template(request: web.Request) -> str:
 
 def _find_request_id(request: web.Request) -> str:
     given = request.headers.get("X-Request-ID", "")
-    return given if _WELL_FORMED_ID.match(given) else uuid.uuid4().hex
+    return given if _WELL_FORMED_ID.match(given) else secrets.token_hex(16)
 
 
 def _answer_error(request: web.Request, error: Exception) -> web.StreamResponse:

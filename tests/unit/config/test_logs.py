@@ -15,7 +15,7 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     handlers, level = root.handlers[:], root.level
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
-    configure_logs(level="INFO", style="json")
+    configure_logs(level="INFO", style="json", is_final=False)
     yield stream
     structlog.reset_defaults()
     root.handlers[:] = handlers
