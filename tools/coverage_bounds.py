@@ -24,6 +24,7 @@ WHOLE = (
     "backends/database/records.py",
     "backends/database/actions.py",
     "backends/kubernetes/names.py",
+    "backends/kubernetes/backend/kept.py",
     "backends/kubernetes/crd/*.py",
     "backends/kubernetes/desired/*.py",
     "backends/kubernetes/observed/*.py",

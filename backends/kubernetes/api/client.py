@@ -6,7 +6,7 @@ bytes, so that each caller decodes only what it reads.
 
 import io
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final, Protocol, Self
@@ -185,7 +185,7 @@ class KubeClient:
         subresource: str = "",
         query: Query,
         silence_s: float | None = None,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes]:
         """Yield lines of a watch or of a log as they come, of any length.
 
         Parameters

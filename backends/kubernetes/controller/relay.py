@@ -7,13 +7,17 @@ server. Two routes:
 * ``GET /v1/clusters/{name}/logs``: lines of text as they come. Parameters:
   ``component`` (scheduler, worker), ``worker`` (a worker's name; without it all of
   them, each line after its worker's name), ``tail``, ``follow`` (0, 1).
-* ``GET /v1/clusters/{name}/events``: a JSON list of what Kubernetes tells of the
-  cluster's pods, with the fields of `gateway.domain.cluster.ClusterEvent`.
+* ``GET /v1/clusters/{name}/events``: a JSON list of what the controller has told of
+  the cluster and Kubernetes of its pods, with the fields of
+  `gateway.domain.cluster.ClusterEvent`.
+
+A replica that has not seen everything yet answers 503: ask another.
 """
 
 import asyncio
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from typing import Final
 
@@ -25,7 +29,12 @@ from backends.kubernetes.api.client import KubeClient
 from backends.kubernetes.api.errors import KubeError
 from backends.kubernetes.api.resources import EVENTS, PODS
 from backends.kubernetes.controller.caches import Caches
-from backends.kubernetes.names import SCHEDULER_CONTAINER, WORKER_CONTAINER
+from backends.kubernetes.controller.telling import (
+    ANNOTATION_COMPONENT,
+    ANNOTATION_WORKER,
+)
+from backends.kubernetes.crd.values import DaskCluster
+from backends.kubernetes.names import KIND, SCHEDULER_CONTAINER, WORKER_CONTAINER
 from backends.kubernetes.observed.pods import PodView
 from gateway.domain.cluster import ClusterEvent, EventType
 
@@ -35,13 +44,20 @@ _MOST_STREAMS: Final = 100
 _QUEUE: Final = 1000
 # Etcd keeps Events for an hour; of a restless namespace that is a lot.
 _MOST_EVENTS: Final = 5000
+# The API server asks for no longer; one that vanished without a word never ends it.
+_LONGEST_S: Final = 3700.0
 
 
 class _Involved(Struct):
     name: str = ""
 
 
+class _Metadata(Struct):
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
 class _Event(Struct, rename="camel"):
+    metadata: _Metadata = field(default_factory=_Metadata)
     involved_object: _Involved = field(default_factory=_Involved)
     type: str = "Normal"
     reason: str = ""
@@ -78,6 +94,8 @@ def build_relay(
         # Without a token nobody is let in, rather than everybody.
         if not token or not hmac.compare_digest(shown.encode(), token.encode()):
             return web.Response(status=401, text="wrong token")
+        if not all(informer.is_synced for informer in caches):
+            return web.Response(status=503, text="not everything is seen yet")
         return await handler(request)
 
     relay = _Relay(client, caches)
@@ -101,35 +119,50 @@ class _Relay:
             headers={"Content-Type": "text/plain; charset=utf-8"}
         )
         await response.prepare(request)
-        is_named = len(pods) == 1
-        async for line in self._read(pods, query, is_named=is_named):
-            await response.write(line + b"\n")
-        await response.write_eof()
+        try:
+            async with asyncio.timeout(_LONGEST_S):
+                await self._copy(pods, query, response)
+            await response.write_eof()
+        except* (ConnectionResetError, TimeoutError):
+            # The reader has gone; the connection is closed after half an answer.
+            request.protocol.force_close()
         return response
 
     async def answer_events(self, request: web.Request) -> web.Response:
         cluster = self._caches.find_cluster(request.match_info["name"])
         if cluster is None:
             return web.Response(status=404, text="no such cluster")
-        place = cluster.spec.target_namespace
-        pods = {pod.name: pod for pod in self._caches.pods_of(cluster.name, place)}
-        raw = await self._client.read_list(
-            EVENTS,
-            namespace=place,
-            query={
-                "fieldSelector": "involvedObject.kind=Pod",
-                "limit": str(_MOST_EVENTS),
-            },
-        )
-        told = [
-            _translate(event, pods[event.involved_object.name])
-            for event in _DECODER.decode(raw).items
-            if event.involved_object.name in pods
-        ]
+        try:
+            told = [*await self._read_own(cluster), *await self._read_pods(cluster)]
+        except KubeError as error:
+            return web.Response(status=503, text=str(error))
         told.sort(key=lambda event: event.time_ms)
         return web.Response(
             body=msgspec.json.encode(told), content_type="application/json"
         )
+
+    async def _read_own(self, cluster: DaskCluster) -> Iterable[ClusterEvent]:
+        """Return what controllers have told of the cluster."""
+        selector = f"involvedObject.kind={KIND},involvedObject.uid={cluster.uid}"
+        return map(_translate_own, await self._list(cluster.namespace, selector))
+
+    async def _read_pods(self, cluster: DaskCluster) -> Iterable[ClusterEvent]:
+        """Return what Kubernetes tells of pods that are there."""
+        place = cluster.spec.target_namespace
+        pods = {pod.name: pod for pod in self._caches.pods_of(cluster.name, place)}
+        if not pods:
+            return ()
+        found = await self._list(place, "involvedObject.kind=Pod")
+        return [
+            _translate(event, pods[event.involved_object.name])
+            for event in found
+            if event.involved_object.name in pods
+        ]
+
+    async def _list(self, namespace: str, selector: str) -> list[_Event]:
+        query = {"fieldSelector": selector, "limit": str(_MOST_EVENTS)}
+        raw = await self._client.read_list(EVENTS, namespace=namespace, query=query)
+        return _DECODER.decode(raw).items
 
     def _find_pods(self, request: web.Request) -> Sequence[PodView]:
         cluster = self._caches.find_cluster(request.match_info["name"])
@@ -144,22 +177,26 @@ class _Relay:
         workers.sort(key=lambda pod: (pod.ordinal or 0, pod.name))
         return [pod for pod in workers if worker in (None, pod.name)][:_MOST_STREAMS]
 
-    async def _read(
-        self, pods: Sequence[PodView], query: dict[str, str], *, is_named: bool
-    ) -> AsyncIterator[bytes]:
-        """Yield lines of all ``pods`` as they come."""
+    async def _copy(
+        self,
+        pods: Sequence[PodView],
+        query: dict[str, str],
+        response: web.StreamResponse,
+    ) -> None:
+        """Write lines of all ``pods`` as they come."""
         lines: asyncio.Queue[bytes | None] = asyncio.Queue(_QUEUE)
+        is_named = len(pods) == 1
 
         async def follow(pod: PodView) -> None:
             prefix = b"" if is_named else f"{pod.name}: ".encode()
             try:
-                async for line in self._stream(pod, query):
-                    await lines.put(prefix + line)
+                async with aclosing(self._stream(pod, query)) as stream:
+                    async for line in stream:
+                        await lines.put(prefix + line)
             except KubeError as error:
                 # It is a log like any other: why it ends here stands in it.
                 await lines.put(prefix + f"[no log: {error.text}]".encode())
-            finally:
-                await lines.put(None)
+            await lines.put(None)
 
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(follow(pod)) for pod in pods]
@@ -170,12 +207,12 @@ class _Relay:
                     if line is None:
                         left -= 1
                     else:
-                        yield line
+                        await response.write(line + b"\n")
             finally:
                 for task in running:
                     task.cancel()
 
-    def _stream(self, pod: PodView, query: dict[str, str]) -> AsyncIterator[bytes]:
+    def _stream(self, pod: PodView, query: dict[str, str]) -> AsyncGenerator[bytes]:
         container = SCHEDULER_CONTAINER if pod.is_scheduler else WORKER_CONTAINER
         return self._client.stream(
             PODS,
@@ -196,6 +233,17 @@ def _read_query(request: web.Request) -> dict[str, str]:
 
 
 def _translate(event: _Event, pod: PodView) -> ClusterEvent:
+    worker = None if pod.is_scheduler else pod.name
+    return _make(event, "scheduler" if pod.is_scheduler else "worker", worker)
+
+
+def _translate_own(event: _Event) -> ClusterEvent:
+    annotations = event.metadata.annotations
+    component = annotations.get(ANNOTATION_COMPONENT, "cluster")
+    return _make(event, component, annotations.get(ANNOTATION_WORKER))
+
+
+def _make(event: _Event, component: str, worker: str | None) -> ClusterEvent:
     at = event.last_timestamp or event.event_time
     is_warning = event.type == EventType.WARNING
     return ClusterEvent(
@@ -203,6 +251,6 @@ def _translate(event: _Event, pod: PodView) -> ClusterEvent:
         EventType.WARNING if is_warning else EventType.NORMAL,
         event.reason,
         event.message,
-        "scheduler" if pod.is_scheduler else "worker",
-        None if pod.is_scheduler else pod.name,
+        component,
+        worker,
     )

@@ -1,0 +1,1 @@
+"""The API server on Kubernetes: `DaskCluster` objects in its own namespace."""
