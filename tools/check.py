@@ -23,6 +23,7 @@ BIN = Path(sys.executable).parent
 # fault. They get one more try and are named; more than a few is no accident.
 MOST_TRIED_AGAIN = 5
 KUBERNETES = "tests/integration/kubernetes"
+_NEED_KUBERNETES = {"tests on Kubernetes", "rights", "coverage"}
 _LAST_FAILED = ROOT / ".pytest_cache/v/cache/lastfailed"
 
 
@@ -99,6 +100,12 @@ GATES = (
         again=AGAIN,
     ),
     Gate(
+        "rights",
+        "tests",
+        ("python", "-m", "tests.support.rights"),
+        "take the right out of chart/files/rbac, or test what needs it",
+    ),
+    Gate(
         "coverage",
         "tests",
         ("python", "tools/coverage_bounds.py"),
@@ -115,7 +122,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [gate for gate in GATES if only in {None, gate.kind}]
     why_left_out = "" if only in {"lint", "types"} else _find_why_no_kubernetes()
     chosen = list(_fit_tests(chosen, has_kubernetes=not why_left_out))
-    for data in ROOT.glob(".coverage*"):
+    for data in (*ROOT.glob(".coverage*"), *ROOT.glob(".check/rights/*.json")):
         data.unlink(missing_ok=True)
     closings, failed = [], []
     for gate in chosen:
@@ -129,7 +136,7 @@ def main(arguments: Sequence[str]) -> int:
         _say(f"All {len(chosen)} checks passed.")
     _say(*closings)
     if why_left_out:
-        _say(f"Left out: tests on Kubernetes, and coverage: {why_left_out}")
+        _say(f"Left out: tests on Kubernetes, rights and coverage: {why_left_out}")
     return 1 if failed else 0
 
 
@@ -152,7 +159,7 @@ def _fit_tests(gates: Sequence[Gate], *, has_kubernetes: bool) -> Iterator[Gate]
     for gate in gates:
         if gate.name == "tests" and has_kubernetes:
             yield replace(gate, command=(*gate.command, f"--ignore={KUBERNETES}"))
-        elif has_kubernetes or gate.name not in {"tests on Kubernetes", "coverage"}:
+        elif has_kubernetes or gate.name not in _NEED_KUBERNETES:
             yield gate
 
 

@@ -9,30 +9,17 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from string import Template
 from typing import Any, Self
-
-import yaml
 
 from tests.harness.accounts import Account, create_account
 from tests.harness.api import KubeApi
 from tests.harness.control_plane import ControlPlane
 from tests.harness.ports import find_port
+from tests.support.rights import ANCHOR, INSTANCE, read_rules
 from tests.support.sources import ROOT
 
-INSTANCE = "test"
-ANCHOR = "daskfleet-anchor"
-RBAC = ROOT / "chart/files/rbac"
 CLUSTERS = "/apis/daskfleet.io/v1alpha1"
 _STOP_S = 30.0
-
-
-def read_rules(name: str) -> list[dict[str, Any]]:
-    """Return the rules of a Role of the chart."""
-    text = Template((RBAC / name).read_text()).substitute(
-        instance=INSTANCE, anchor=ANCHOR
-    )
-    return list(yaml.safe_load(text)["rules"])
 
 
 @dataclass
@@ -43,6 +30,7 @@ class ControllerProcess:
     folder: Path
     namespaces: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
+    cluster_settings: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -70,7 +58,8 @@ class ControllerProcess:
         lines = [
             f"c.KubeController.{name} = {value!r}" for name, value in settings.items()
         ]
-        lines.append("c.KubeClusterConfig.image = 'test.local/dask:1'")
+        cluster = {"image": "test.local/dask:1", **self.cluster_settings}
+        lines += [f"c.KubeClusterConfig.{n} = {v!r}" for n, v in cluster.items()]
         config = self.folder / "config.py"
         config.write_text(textwrap.dedent("\n".join(lines)))
         with self.log.open("ab") as log:
@@ -116,30 +105,57 @@ class ControllerProcess:
 
 
 class Site:
-    """The gateway's namespace and its target namespaces, as the chart sets them up."""
+    """The gateway's namespace and its target namespaces, as the chart sets them up.
+
+    Parameters
+    ----------
+    home, targets
+        Of the gateway, and of clusters' pods.
+    unready
+        Served as well, though nobody gave the controller its Role there.
+    cluster_settings
+        Of `KubeClusterConfig`.
+    """
 
     def __init__(
-        self, plane: ControlPlane, home: str, targets: tuple[str, ...], folder: Path
+        self,
+        plane: ControlPlane,
+        home: str,
+        targets: tuple[str, ...],
+        folder: Path,
+        *,
+        unready: tuple[str, ...] = (),
+        cluster_settings: Mapping[str, object] | None = None,
     ) -> None:
         self.plane = plane
         self.api: KubeApi = plane.client()
         self.home = home
         self.targets = targets
         self.folder = folder
+        self.unready = unready
+        self.cluster_settings = cluster_settings or {}
         self.account = create_account(
             plane, home, "controller", read_rules("controller.yaml")
         )
         for target in targets:
-            self.account.grant(read_rules("controller-target.yaml"), namespace=target)
-            anchor = {"metadata": {"name": ANCHOR}}
-            self.api.post(f"/api/v1/namespaces/{target}/configmaps", anchor)
+            self.prepare(target)
         self.controllers: list[ControllerProcess] = []
+
+    def prepare(self, target: str) -> None:
+        """Give a namespace what the chart gives each that it is told of."""
+        self.account.grant(read_rules("controller-target.yaml"), namespace=target)
+        anchor = {"metadata": {"name": ANCHOR}}
+        self.api.post(f"/api/v1/namespaces/{target}/configmaps", anchor)
 
     def start_controller(self, **settings: object) -> ControllerProcess:
         """Start one more controller."""
         number = len(self.controllers)
         made = ControllerProcess(
-            self.account, self.folder / f"c{number}", self.targets, settings
+            self.account,
+            self.folder / f"c{number}",
+            (*self.targets, *self.unready),
+            settings,
+            self.cluster_settings,
         )
         self.controllers.append(made)
         return made.start()

@@ -6,6 +6,7 @@ are there instead; it runs in the world of ``tests/harness/world.sh`` only.
 """
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from tests.harness.accounts import Account, Rules, create_account, create_namespace
 from tests.harness.control_plane import ControlPlane, Settings
+from tests.harness.kubectl import Kubectl
 from tests.harness.node import Node
 from tests.harness.possible import (
     WORLD,
@@ -21,8 +23,9 @@ from tests.harness.possible import (
     why_no_node,
     why_no_world,
 )
-from tests.support import secrets
+from tests.support import rights, secrets
 from tests.support.audit import AuditLog
+from tests.support.sources import ROOT
 
 # The first test starts the node; others start clusters, on a machine that is loaded.
 _NODE_TEST_S = 400
@@ -101,6 +104,7 @@ def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane
         yield plane.start()
     finally:
         plane.stop()
+        rights.record(plane.audit_log)
 
 
 @pytest.fixture(scope="session")
@@ -119,6 +123,19 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         yield started.start()
     finally:
         started.stop()
+        rights.record(started.control_plane.audit_log)
+
+
+@pytest.fixture(scope="session")
+def clusters_node(node: Node) -> Node:
+    """The node, whose API server knows `DaskCluster`."""
+    plane = node.control_plane
+    Kubectl.of_admin(plane)("apply", "-f", str(ROOT / "chart/crds/daskclusters.json"))
+    kind, deadline = "/apis/daskfleet.io/v1alpha1/daskclusters", time.monotonic() + 60
+    while not plane.client().call("GET", kind).is_ok:
+        assert time.monotonic() < deadline, "the kind is not served"
+        time.sleep(0.05)
+    return node
 
 
 @pytest.fixture
