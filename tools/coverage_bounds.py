@@ -25,6 +25,7 @@ WHOLE = (
     "backends/database/actions.py",
     "backends/kubernetes/names.py",
     "backends/kubernetes/backend/kept.py",
+    "backends/kubernetes/backend/route_table.py",
     "backends/kubernetes/crd/*.py",
     "backends/kubernetes/desired/*.py",
     "backends/kubernetes/observed/*.py",

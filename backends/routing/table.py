@@ -43,7 +43,8 @@ class TableSettings:
     gateway_urls
         At least one, each ``http://host:port``.
     certificate, key
-        Files shown to whoever asks for a name that is no cluster's.
+        Files, where the proxy runs, shown to whoever asks for a name that is no
+        cluster's; empty leaves it to the proxy.
     base_path
         What every public path starts with; empty for the root.
     tls
@@ -58,8 +59,8 @@ class TableSettings:
     """
 
     gateway_urls: tuple[str, ...]
-    certificate: str
-    key: str
+    certificate: str = ""
+    key: str = ""
     base_path: str = ""
     tls: bool = False
     dask_entry_point: str = PUBLIC
@@ -110,20 +111,14 @@ def build_table(routes: Iterable[Route], settings: TableSettings) -> dict[str, A
     chosen, refused = select_routes(routes, frozenset())
     if refused:
         raise ValueError("; ".join(refused))
-    return {
+    table = {
         "http": _build_http(chosen, settings),
         "tcp": _build_tcp(chosen, settings),
-        "tls": {
-            "stores": {
-                "default": {
-                    "defaultCertificate": {
-                        "certFile": settings.certificate,
-                        "keyFile": settings.key,
-                    }
-                }
-            }
-        },
     }
+    if settings.certificate:
+        shown = {"certFile": settings.certificate, "keyFile": settings.key}
+        table["tls"] = {"stores": {"default": {"defaultCertificate": shown}}}
+    return table
 
 
 def parse_routes(table: Mapping[str, Any]) -> tuple[Route, ...]:

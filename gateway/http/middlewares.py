@@ -36,6 +36,7 @@ _FREQUENT = frozenset(
         "/api/health",
         "/api/ready",
         "/metrics",
+        "/routes",  # of a proxy that fetches its table from the backend
         "/api/v1/dashboard-auth",
         "/api/v1/clusters/{name}/sync",
         "/api/v1/clusters/{name}/heartbeat",

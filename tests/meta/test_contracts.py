@@ -29,6 +29,10 @@ PLANTED = {
         "backends/local/__init__.py",
         "import backends.jobqueue",
     ),
+    "Kubernetes takes the proxy's table and proof, no files, processes or database": (
+        "backends/kubernetes/proxy_config.py",
+        "import backends.database.store",
+    ),
     "Database and routing know no launcher": (
         "backends/routing/table.py",
         "import backends.local",

@@ -25,6 +25,11 @@ class Cache(Generic[V]):
         """Iterate over what the informer has seen, without our writes."""
         return iter(self._views.values())
 
+    @property
+    def version(self) -> int:
+        """Newest ``resourceVersion`` up to which the informer has seen all."""
+        return self._overlay.version
+
     def find(self, namespace: str, name: str) -> V | None:
         """Return what the informer has seen under a name."""
         return self._views.get((namespace, name))

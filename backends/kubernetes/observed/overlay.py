@@ -66,6 +66,11 @@ class Overlay(Generic[V]):
         self._order: list[tuple[int, str, _Key]] = []
         self._reached = 0
 
+    @property
+    def version(self) -> int:
+        """Newest version that the cache is known to have."""
+        return self._reached
+
     def record(self, view: V) -> None:
         """Remember ``view``, the server's answer to our write.
 

@@ -42,6 +42,12 @@ def test_a_table_tells_the_routes_that_it_was_made_of(
     assert parse_routes(table) == tuple(sorted(given_routes, key=lambda r: r.cluster))
 
 
+def test_without_a_certificate_the_proxy_shows_its_own() -> None:
+    table = build_table([], replace(SETTINGS, certificate="", key=""))
+
+    assert set(build_table([], SETTINGS)) - set(table) == {"tls"}
+
+
 def test_a_table_tells_the_gateways_that_it_was_made_of() -> None:
     table = json.loads(json.dumps(build_table([], SETTINGS)))
 
