@@ -32,7 +32,7 @@ from gateway.config.section import Section
 from gateway.config.traits import Address, LogLevel, Seconds
 from gateway.domain.errors import ConfigError
 
-_INSTANCE: Final = "DASK_GATEWAY_INSTANCE"
+INSTANCE: Final = "DASK_GATEWAY_INSTANCE"
 _PLUGIN: Final = "scheduler_plugin.py"
 
 
@@ -44,7 +44,7 @@ class KubeSettings(Section):
         Name of this gateway, in the labels of all its objects. Two gateways in one
         namespace need different ones.
 
-        By default the environment variable `{_INSTANCE}`.
+        By default the environment variable `{INSTANCE}`.
         """,
     ).tag(config=True)
 
@@ -91,7 +91,7 @@ class KubeSettings(Section):
 
     @default("gateway_instance")
     def _default_gateway_instance(self) -> str:
-        return os.environ.get(_INSTANCE, "")
+        return os.environ.get(INSTANCE, "")
 
     @default("common_labels")
     def _default_common_labels(self) -> dict[str, str]:
@@ -306,7 +306,7 @@ class KubeController(KubeSettings):
         problems = []
         if not self.gateway_instance:
             problems.append(
-                f"KubeController.gateway_instance: must be set, or {_INSTANCE}"
+                f"KubeController.gateway_instance: must be set, or {INSTANCE}"
             )
         if not self.api_url:
             problems.append("KubeController.api_url: must be set")

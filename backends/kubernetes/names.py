@@ -42,6 +42,7 @@ SEALED_LABELS: Final = frozenset(
 )
 
 ANNOTATION_CLUSTER_UID: Final = f"{GROUP}/cluster-uid"
+ANNOTATION_CREATED: Final = f"{GROUP}/created"
 ANNOTATION_HASH: Final = f"{GROUP}/hash"
 ANNOTATION_STOP_REASON: Final = f"{GROUP}/stop-reason"
 ANNOTATION_STOP_MESSAGE: Final = f"{GROUP}/stop-message"

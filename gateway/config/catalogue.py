@@ -41,8 +41,11 @@ _PEER_CLASSES: Final = (
     ("backends.db_base", "DBBackendBase"),
     ("backends.local", "LocalBackend"),
     ("backends.local", "UnsafeLocalBackend"),
+    ("backends.kubernetes", "KubeBackend"),
+    ("backends.kubernetes", "KubeController"),
     ("backends.base", "ClusterConfig"),
     ("backends.local", "LocalClusterConfig"),
+    ("backends.kubernetes", "KubeClusterConfig"),
 )
 # For people; the first that fits. Others say it themselves.
 _TYPES: Final[Mapping[type, str]] = {
@@ -123,14 +126,17 @@ def _describe(cls: type[Configurable], documented: set[str]) -> SectionDocument:
         name=name,
         summary=inspect.getdoc(cls).split("\n\n")[0].replace("\n", " "),  # type: ignore[union-attr]  # every class of ours has one
         bases=tuple(base for base in bases if base in documented),
-        settings=tuple(_describe_settings(cls, name)),
+        settings=tuple(_describe_settings(cls, name, documented)),
     )
 
 
-def _describe_settings(cls: type[Configurable], section: str) -> Iterator[Setting]:
+def _describe_settings(
+    cls: type[Configurable], section: str, documented: set[str]
+) -> Iterator[Setting]:
     inherited: dict[str, Any] = {}
     for base in cls.__mro__[1:]:
-        if issubclass(base, Configurable):
+        # What no document has a section for is told where it is used.
+        if issubclass(base, Configurable) and base.__name__ in documented:
             inherited = base.class_traits(config=True) | inherited
     for name, trait in sorted(cls.class_traits(config=True).items()):
         if name in _NOT_DOCUMENTED or inherited.get(name) is trait:

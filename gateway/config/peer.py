@@ -19,7 +19,6 @@ class Later:
     successor: str
 
 
-_KUBERNETES: Final = Later("comes with the Kubernetes backend")
 _JOBQUEUE: Final = Later("comes with the job-queue backends")
 _JUPYTERHUB: Final = Later("comes with the JupyterHub authenticator")
 _KERBEROS: Final = Later("comes with the Kerberos authenticator")
@@ -63,7 +62,7 @@ _LOCAL: Final[Mapping[str, str | Later]] = {
     "UnsafeLocalBackend": "backends.local.backend:UnsafeLocalBackend",
 }
 _KUBE: Final[Mapping[str, str | Later]] = {
-    "KubeBackend": _KUBERNETES,
+    "KubeBackend": "backends.kubernetes.backend.backend:KubeBackend",
     "KubeClusterConfig": "backends.kubernetes.cluster_config:KubeClusterConfig",
     "KubeController": "backends.kubernetes.config:KubeController",
 }

@@ -22,6 +22,7 @@ EXCEPTIONS = {
     "signature, which sites call by position",
     "backends/database/backend.py: DatabaseBackend: public methods": "implements "
     "that port, and does in each method nothing but call what knows how",
+    "backends/kubernetes/backend/backend.py: KubeBackend: public methods": "likewise",
     "gateway/ports.py: Backend: public methods": "the port is the peer's contract "
     "and one method per route",
 }

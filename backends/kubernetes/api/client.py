@@ -111,12 +111,17 @@ class KubeClient:
         return await self._send(call, "GET", path)
 
     async def create(
-        self, resource: Resource, manifest: Mapping[str, Any], *, namespace: str | None
+        self,
+        resource: Resource,
+        manifest: Mapping[str, Any],
+        *,
+        namespace: str | None,
+        query: Query | None = None,
     ) -> bytes:
         """Create an object and return it as it is then."""
         metadata = manifest["metadata"]
         call = Call("create", resource.plural, namespace, metadata.get("name", ""))
-        path = resource.format_path(namespace)
+        path = resource.format_path(namespace) + format_query(query)
         return await self._send(call, "POST", path, manifest)
 
     async def patch(

@@ -5,7 +5,7 @@ and the API server the spec, the controller the status, and of the status the AP
 server `AdaptiveTarget`, the first sync and the first worker.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ def format_new_cluster(
     spec: ClusterSpec,
     *,
     labels: Mapping[str, str],
+    annotations: Mapping[str, str] | None = None,
     owner: Mapping[str, Any] | None = None,
 ) -> Patch:
     """Return the object to create.
@@ -48,6 +49,8 @@ def format_new_cluster(
         Owner reference: the chart's anchor in the gateway's namespace.
     """
     metadata: Patch = {"name": name, "namespace": namespace, "labels": dict(labels)}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
     if owner is not None:
         metadata["ownerReferences"] = [dict(owner)]
     return {
@@ -77,6 +80,36 @@ def format_adapt_patch(adaptive: AdaptiveSpec) -> Patch:
 def format_target_patch(target: AdaptiveTarget) -> Patch:
     """Return the status patch for what the plugin wants (API server)."""
     return {"status": {"adaptiveTarget": msgspec.to_builtins(target)}}
+
+
+def join_patches(patches: Iterable[Patch]) -> Patch:
+    """Return patches of different fields as one, so that they are one write.
+
+    Examples
+    --------
+    >>> join_patches([{"status": {"a": 1}}, {"status": {"b": 2}}])
+    {'status': {'a': 1, 'b': 2}}
+    """
+    joined: Patch = {}
+    for patch in patches:
+        for key, value in patch.items():
+            both = isinstance(value, dict) and isinstance(joined.get(key), dict)
+            joined[key] = join_patches([joined[key], value]) if both else value
+    return joined
+
+
+def format_precondition(uid: str, resource_version: str | None = None) -> Patch:
+    """Return the part of a patch that holds only for one object, or one version.
+
+    Examples
+    --------
+    >>> format_precondition("u", "7")
+    {'metadata': {'uid': 'u', 'resourceVersion': '7'}}
+    """
+    metadata = {"uid": uid}
+    if resource_version is not None:
+        metadata["resourceVersion"] = resource_version
+    return {"metadata": metadata}
 
 
 def format_first_sync_patch(now: datetime) -> Patch:
@@ -136,6 +169,18 @@ def format_time(instant: datetime) -> str:
     '2026-01-02T03:04:05Z'
     """
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_instant(instant: datetime) -> str:
+    """Return ``instant`` to the millisecond, for annotations.
+
+    Examples
+    --------
+    >>> format_instant(datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC))
+    '2026-01-02T03:04:05.678Z'
+    """
+    text = instant.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
 
 
 def format_status(status: ClusterStatus) -> Patch:

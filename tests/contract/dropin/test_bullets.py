@@ -105,14 +105,15 @@ def test_a_name_that_we_do_not_have_fails_with_line_name_and_successor(
 ) -> None:
     path = tmp_path / "config.py"
     path.write_text(
-        "import os\n\nfrom dask_gateway_server.backends.kubernetes import KubeBackend\n"
+        "import os\n\nfrom dask_gateway_server.backends.jobqueue.slurm import "
+        "SlurmBackend\n"
     )
 
     (problem,) = check_file(path)
 
     assert problem.format() == (
-        f"error: {path}:3: dask_gateway_server.backends.kubernetes.KubeBackend comes "
-        "with the Kubernetes backend"
+        f"error: {path}:3: dask_gateway_server.backends.jobqueue.slurm.SlurmBackend "
+        "comes with the job-queue backends"
     )
 
 

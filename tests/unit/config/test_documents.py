@@ -32,8 +32,11 @@ def test_every_section_of_the_peer_that_exists_is_there() -> None:
         "DBBackendBase",
         "LocalBackend",
         "UnsafeLocalBackend",
+        "KubeBackend",
+        "KubeController",
         "ClusterConfig",
         "LocalClusterConfig",
+        "KubeClusterConfig",
         "UserPolicy",
     ]
 
