@@ -313,12 +313,14 @@ class Gateway:
     """
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._url = f"{settings.url}/v1/clusters/{settings.cluster}/sync"
         self._headers = {
             "Authorization": f"token {settings.token}",
             "Content-Type": "application/json",
         }
         self._tls = _make_tls(settings)
+        self._trusts = True
         self._client = SimpleAsyncHTTPClient(force_instance=True, max_clients=4)
 
     async def sync(self, report: Mapping[str, Any]) -> Wanted:
@@ -328,7 +330,16 @@ class Gateway:
         ------
         Refused, ValueError, OSError, tornado.httpclient.HTTPError
             Whatever goes wrong; all of it is to be tried again.
+
+        Notes
+        -----
+        After an error of TLS the next call reads anew whom to trust.
         """
+        if not self._trusts:
+            # The certificate was renewed, and so was the file that vouches for it,
+            # or soon will be. Errors here are one more failed call.
+            self._tls = _make_tls(self._settings)
+            self._trusts = True
         request = HTTPRequest(
             self._url,
             method="POST",
@@ -339,7 +350,11 @@ class Gateway:
             follow_redirects=False,
             ssl_options=self._tls,
         )
-        response = await self._client.fetch(request, raise_error=False)
+        try:
+            response = await self._client.fetch(request, raise_error=False)
+        except ssl.SSLError:
+            self._trusts = False
+            raise
         if response.code != 200:  # noqa: PLR2004 - the one status that means yes
             raise Refused(response.code)
         return parse_reply(response.body)

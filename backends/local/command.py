@@ -1,7 +1,7 @@
 """What a job is started with: files, environment, command line. Touches nothing."""
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,6 @@ MARKER: Final = "DASKFLEET_JOB"
 CA_FILE: Final = "ca.crt"
 CERTIFICATE_FILE: Final = "dask.crt"
 KEY_FILE: Final = "dask.pem"
-API_CA_FILE: Final = "api-ca.crt"
 TOKEN_FILE: Final = "api-token"  # noqa: S105 - the name of a file
 
 # Modules rather than scripts: distributed took `dask-scheduler` away in 2026.6,
@@ -60,17 +59,10 @@ _OURS: Final = frozenset(
 )
 
 
-def build_files(spec: JobSpec, *, api_ca: str | None = None) -> Mapping[str, str]:
+def build_files(spec: JobSpec) -> Mapping[str, str]:
     """Return the credential files of a job, by name: what its role needs, no more.
 
     The token is the scheduler's alone; no job ever holds the CA's key.
-
-    Parameters
-    ----------
-    spec
-        What to start.
-    api_ca
-        Certificates that a scheduler trusts for the API, if not the machine's.
     """
     credentials = spec.credentials
     is_scheduler = spec.ref.role is Role.SCHEDULER
@@ -82,8 +74,6 @@ def build_files(spec: JobSpec, *, api_ca: str | None = None) -> Mapping[str, str
     }
     if is_scheduler:
         files[TOKEN_FILE] = credentials.token
-        if api_ca is not None:
-            files[API_CA_FILE] = api_ca
     return files
 
 
@@ -91,7 +81,7 @@ def build_environment(
     spec: JobSpec,
     *,
     directory: Path,
-    files: Collection[str],
+    api_ca_file: Path | None,
     job_id: str,
     inherited: Mapping[str, str],
     account: Account | None,
@@ -104,8 +94,9 @@ def build_environment(
         What to start.
     directory
         Where its files are, with ``scratch`` beside them.
-    files
-        Names of `build_files`.
+    api_ca_file
+        Certificates that a scheduler trusts for the API, if not the machine's;
+        a file that outlives the job and may be replaced under it.
     job_id
         Value of `MARKER`.
     inherited
@@ -118,7 +109,7 @@ def build_environment(
     The cluster's configuration may set anything but what secures it: see
     `find_ignored`.
     """
-    wiring = _build_wiring(spec, directory, files)
+    wiring = _build_wiring(spec, directory, api_ca_file)
     ignored = set(find_ignored(spec))
     chosen = {k: v for k, v in spec.config.environment.items() if k not in ignored}
     person = {"USER": spec.owner}
@@ -185,7 +176,7 @@ def _worker_arguments(spec: JobSpec) -> Iterable[str]:
 
 
 def _build_wiring(
-    spec: JobSpec, directory: Path, files: Collection[str]
+    spec: JobSpec, directory: Path, api_ca_file: Path | None
 ) -> dict[str, str]:
     """Return what binds the job to its cluster and to nothing else."""
     role = spec.ref.role
@@ -203,6 +194,6 @@ def _build_wiring(
             "DASKFLEET_ADAPTIVE_PERIOD": str(spec.config.adaptive_period_s),
             "DASKFLEET_DRAIN_TIMEOUT": str(spec.config.drain_timeout_s),
         }
-        if API_CA_FILE in files:
-            wiring[_API_CA] = str(directory / API_CA_FILE)
+        if api_ca_file is not None:
+            wiring[_API_CA] = str(api_ca_file)
     return wiring

@@ -40,7 +40,9 @@ from backends.local.processes import Identity, find_members, listens_on
 from backends.local.shim import remove_tree
 from backends.local.starting import build_order, start_once
 from backends.local.stopping import Patience, build_marker, stop_job
+from backends.local.trust import TrustCopy
 from backends.local.views import is_alive, view_job
+from gateway.aio.tasks import Supervisor
 from gateway.domain.errors import ConfigError
 
 DEFAULT_LOG_LIMIT: Final = 10 * 2**20
@@ -60,6 +62,7 @@ PLUGIN: Final = Path(gateway.__file__).with_name("scheduler_plugin.py")
 # Starting waits for a shim, mostly idle; few keep a machine from thrashing.
 _THREADS: Final = 4
 _FOLLOW_PERIOD_S: Final = 0.5
+_TRUST_PERIOD_S: Final = 5.0
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -86,7 +89,7 @@ class LocalSettings:
         ``None``: all run as the gateway's own user.
     api_ca_file
         PEM file that schedulers trust for the API, and nothing else; ``None``:
-        what the machine trusts.
+        what the machine trusts. They are told within seconds when it changes.
     plugin
         File that every scheduler loads.
     """
@@ -114,14 +117,20 @@ class ProcessLauncher(Launcher):
         self._layout = Layout(
             settings.directory, is_shared=settings.find_account is not None
         )
+        source = settings.api_ca_file
+        self._trust = None if source is None else TrustCopy(source, self._layout.api_ca)
+        self._supervisor = Supervisor()
         self._pool = ThreadPoolExecutor(_THREADS, "local-launcher")
 
     @override
     async def setup(self) -> None:
         await self._run(self._check)
+        if self._trust is not None:
+            self._supervisor.start("follow certificate", self._follow_certificate)
 
     @override
     async def cleanup(self) -> None:
+        await self._supervisor.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     @override
@@ -220,13 +229,11 @@ class ProcessLauncher(Launcher):
     ) -> Mapping[str, Any]:
         """Write a job's files and return the shim's order."""
         settings = self._settings
-        plugin, api_ca = None, None
+        plugin = None
         if spec.ref.role is Role.SCHEDULER:
             plugin = self._layout.keep_plugin(spec.ref.cluster, settings.plugin)
-            if settings.api_ca_file is not None:
-                api_ca = settings.api_ca_file.read_text(encoding="ascii")
-        files = command.build_files(spec, api_ca=api_ca)
-        fill(job, files, account)
+            self._refresh_trust()  # it may have to be there for the first time
+        fill(job, command.build_files(spec), account)
         for name in command.find_ignored(spec):
             log.warning(
                 "environment variable of the configuration ignored",
@@ -240,7 +247,7 @@ class ProcessLauncher(Launcher):
             environment=command.build_environment(
                 spec,
                 directory=job.files,
-                files=files,
+                api_ca_file=None if self._trust is None else self._trust.path,
                 job_id=str(job.path),
                 inherited={k: os.environ[k] for k in names if k in os.environ},
                 account=account,
@@ -251,6 +258,18 @@ class ProcessLauncher(Launcher):
             sigint_timeout_s=settings.patience.sigint_s,
             sigterm_timeout_s=settings.patience.sigterm_s,
         )
+
+    async def _follow_certificate(self) -> None:
+        while True:
+            try:
+                await self._run(self._refresh_trust)
+            except LauncherAway as error:
+                log.warning("certificate not copied for schedulers", error=str(error))
+            await asyncio.sleep(_TRUST_PERIOD_S)
+
+    def _refresh_trust(self) -> None:
+        if self._trust is not None:
+            self._trust.refresh()
 
     def _forget(self, cluster: str) -> None:
         for ref in self._layout.find():

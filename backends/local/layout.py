@@ -2,7 +2,8 @@
 
 ::
 
-    <clusters>/<cluster>/plugin/daskfleet_scheduler_plugin.py
+    <clusters>/api-ca.crt               see `backends.local.trust`
+              /<cluster>/plugin/daskfleet_scheduler_plugin.py
                         /<job>/         ours: lock, started.json, exit.json, logs
                         /<job>/files/   the job's: keys, token, scratch space
 
@@ -153,6 +154,11 @@ class Layout:
         """Make the directory of all clusters, if it is not there."""
         self.root.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         self.root.chmod(self._mode)
+
+    @property
+    def api_ca(self) -> Path:
+        """What all schedulers trust for the API; no cluster has such a name."""
+        return self.root / "api-ca.crt"
 
     @property
     def _mode(self) -> int:

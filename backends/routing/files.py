@@ -21,10 +21,10 @@ _VALID = timedelta(days=3650)  # nobody verifies it
 _SKEW = timedelta(minutes=5)
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Replace ``path`` by ``text``: a reader sees the old or the new, whole.
 
-    Durable once it returns; mode 0600, also if it was another before.
+    Durable once it returns; of that ``mode``, also if it was another before.
     """
     # The ending keeps it out of sight of Traefik's file provider.
     temporary = path.with_name(
@@ -33,6 +33,7 @@ def write_atomically(path: Path, text: str) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            os.fchmod(stream.fileno(), mode)  # whatever the umask makes of it
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

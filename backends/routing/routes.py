@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -44,7 +46,9 @@ log = structlog.get_logger(__name__)
 
 # A handshake on one machine takes 5 ms; the rest is for a loaded one.
 _PROOF_S: Final = 5.0
-_CERTIFICATE_PERIOD_S: Final = 60.0
+_CERTIFICATE_PERIOD_S: Final = 5.0
+
+_Fingerprint = tuple[tuple[int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,24 +220,71 @@ class TraefikRoutes:
 
     async def _watch_certificate(self) -> None:
         """Have Traefik read renewed files: it does so when its own file changes."""
-        seen = await asyncio.to_thread(self._read_certificate_times)
+        certificate, key = self._settings.tls_cert, self._settings.tls_key
+        if certificate is None or key is None:
+            return
+        seen = await asyncio.to_thread(self._find_served, certificate, key)
         while True:
-            await asyncio.sleep(_CERTIFICATE_PERIOD_S)
-            now = await asyncio.to_thread(self._read_certificate_times)
+            now = await asyncio.to_thread(_fingerprint, certificate, key)
             if now != seen:
                 seen = now
-                await asyncio.to_thread(self._rewrite)
-                log.info("certificate renewed", file=str(self._settings.tls_cert))
+                problem = await asyncio.to_thread(_find_mismatch, certificate, key)
+                if problem:
+                    # The other half is about to come, or is forgotten.
+                    log.warning(
+                        "certificate not taken over",
+                        file=str(certificate),
+                        key_file=str(key),
+                        problem=problem,
+                    )
+                else:
+                    await asyncio.to_thread(self._rewrite)
+                    log.info("certificate taken over", file=str(certificate))
+            await asyncio.sleep(_CERTIFICATE_PERIOD_S)
 
-    def _read_certificate_times(self) -> tuple[int, ...]:
-        paths = (self._settings.tls_cert, self._settings.tls_key)
-        return tuple(path.stat().st_mtime_ns for path in paths if path is not None)
+    def _find_served(self, *paths: Path) -> _Fingerprint | None:
+        """Return the files' fingerprint if Traefik has read them as they are.
+
+        One that was adopted did so when the table was last written.
+        """
+        now = _fingerprint(*paths)
+        table = _stat(self._table_path)
+        is_fresh = table is not None and all(s is not None and s < table for s in now)
+        return now if is_fresh else None
 
     def _rewrite(self) -> None:
         with locked(self._lock_path):
             text = read_text(self._table_path)
             if text is not None:
                 write_atomically(self._table_path, text)
+
+
+def _fingerprint(*paths: Path) -> _Fingerprint:
+    """Return what changes with the files; blocking.
+
+    One that is away, as in the middle of its renewal, is as good as changed.
+    """
+    return tuple(_stat(path) for path in paths)
+
+
+def _stat(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    # Not what `cp -p` and archives set as they like.
+    return status.st_ctime_ns, status.st_ino
+
+
+def _find_mismatch(certificate: Path, key: Path) -> str:
+    """Return why Traefik could not serve the pair, "" if it can; blocking."""
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # A key with a password is refused, as by Traefik, and asks nobody for it.
+        context.load_cert_chain(certificate, key, password="")
+    except OSError as error:  # ssl.SSLError is one
+        return error.strerror or str(error)
+    return ""
 
 
 async def _prove(host: str, port: int, cluster: str, ca_certificate: str) -> bool:

@@ -28,7 +28,7 @@ class SyncServer:
     cluster, token
         Others are unknown.
     tls
-        Serve HTTPS with this context.
+        Serve HTTPS with this context, from the next start on.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class SyncServer:
         self.held = 0
         self.most_held = 0
         self.extra: dict[str, Any] = {}
-        self._tls = tls
+        self.tls = tls
         self._port = 0
         self._moved = asyncio.Condition()
         self._runner: web.AppRunner | None = None
@@ -68,7 +68,7 @@ class SyncServer:
     @property
     def url(self) -> str:
         """What the plugin is given; ends with ``/api``."""
-        return f"http{'s' if self._tls else ''}://127.0.0.1:{self._port}/api"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self._port}/api"
 
     @property
     def last(self) -> SyncReport:
@@ -84,7 +84,7 @@ class SyncServer:
             app, shutdown_timeout=0.1, handler_cancellation=True
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._tls)
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self.tls)
         await site.start()
         self._port = self._runner.addresses[0][1]
 

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import ssl
+from collections.abc import MutableMapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -12,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from structlog.testing import capture_logs
 
 from backends.database.routes import Route
 from gateway.aio.clock import SystemClock
@@ -50,6 +53,7 @@ def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
         .sign(key, hashes.SHA256())
     )
     paths = folder / "site.crt", folder / "site.key"
+    folder.mkdir(exist_ok=True)
     paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     paths[1].touch(mode=0o600)
     paths[1].write_bytes(
@@ -141,3 +145,50 @@ async def test_a_renewed_certificate_is_shown_without_a_restart(
 
         await eventually(renewed, within=60)
         assert routes.pid == pid
+
+
+async def test_a_certificate_without_its_key_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backends.routing.routes._CERTIFICATE_PERIOD_S", 0.1)
+    certificate, key = make_certificate(tmp_path, "first")
+    with capture_logs() as logs:
+        async with traefik(tmp_path, tls_cert=certificate, tls_key=key) as routes:
+            address = address_of(routes)
+            make_certificate(tmp_path / "new", "second")
+            new_key = (tmp_path / "new" / "site.key").read_bytes()
+            certificate.write_bytes((tmp_path / "new" / "site.crt").read_bytes())
+            await eventually(lambda: _count(logs, "certificate not taken over"))
+            # Away for a moment, as while a tool replaces it.
+            key.unlink()
+            await eventually(lambda: _count(logs, "certificate not taken over") > 1)
+            assert await read_common_name(address) == "first"
+            key.write_bytes(new_key)
+
+            async def renewed() -> bool:
+                return await read_common_name(address) == "second"
+
+            await eventually(renewed, within=60)
+            assert _count(logs, "certificate taken over") == 1
+
+
+async def test_a_certificate_renewed_while_no_gateway_ran_is_shown_by_an_adopted_proxy(
+    tmp_path: Path,
+) -> None:
+    certificate, key = make_certificate(tmp_path, "first")
+    async with traefik(tmp_path, tls_cert=certificate, tls_key=key) as routes:
+        pid, address = routes.pid, address_of(routes)
+        await routes.cleanup()
+        make_certificate(tmp_path, "second")
+        assert await read_common_name(address) == "first"
+        await routes.setup()
+
+        async def renewed() -> bool:
+            return await read_common_name(address) == "second"
+
+        await eventually(renewed, within=60)
+        assert routes.pid == pid
+
+
+def _count(logs: list[MutableMapping[str, Any]], event: str) -> int:
+    return sum(line["event"] == event for line in logs)

@@ -102,13 +102,8 @@ async def test_cluster_that_is_to_stop_is_left_to_the_gateway(world):
 
 async def test_only_the_given_certificate_is_trusted(world):
     """The gateway's name does not count, and neither do the machine's authorities."""
-    credentials = make_credentials("api", datetime(2026, 1, 1, tzinfo=UTC))
-    leaf = world.folder / "leaf.pem"
-    leaf.write_text(credentials.scheduler.certificate)
-    key = world.folder / "key.pem"
-    key.write_text(credentials.scheduler.key)
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(leaf, key)
+    trusted = world.folder / "leaf.pem"
+    tls = _renew(world, trusted)
     world.server = SyncServer(tls=tls)
     await world.server.start()
     world.environment["DASK_GATEWAY_API_URL"] = world.server.url
@@ -123,6 +118,45 @@ async def test_only_the_given_certificate_is_trusted(world):
     assert "CERTIFICATE_VERIFY_FAILED" in world.log("stranger")
     assert world.server.calls == 0
 
-    world.environment["DASK_GATEWAY_API_CA_FILE"] = str(leaf)
+    world.environment["DASK_GATEWAY_API_CA_FILE"] = str(trusted)
     await world.run_scheduler()
     await eventually(lambda: world.server.last.ports)
+
+
+async def test_certificate_that_shares_no_issuer_with_the_last_is_trusted_once_given(
+    world,
+):
+    trusted = world.folder / "leaf.pem"
+    world.server = SyncServer(tls=_renew(world, trusted))
+    world.environment["DASK_GATEWAY_API_CA_FILE"] = str(trusted)
+    await world.start()
+    first = trusted.read_text()
+
+    await world.server.stop()
+    world.server.tls = _renew(world, trusted)
+    given = trusted.read_text()
+    trusted.write_text(first)  # the file comes later than the certificate
+    greetings = []
+    world.server.tls.sni_callback = lambda *hello: greetings.append(hello)
+    calls = world.server.calls
+    await world.server.start()
+    await eventually(lambda: len(greetings) > 2, within=60)
+    assert world.server.calls == calls
+    trusted.unlink()  # and is away for a moment
+    trusted.write_text(given)
+
+    await eventually(lambda: world.server.calls > calls, within=60)
+    await world.server.want(replicas=1)
+    await world.start_worker(0)
+    assert world.scheduler.returncode is None
+
+
+def _renew(world, trusted):
+    """Write a new certificate to trust; return the context that serves it."""
+    leaf = make_credentials("api", datetime(2026, 1, 1, tzinfo=UTC)).scheduler
+    trusted.write_text(leaf.certificate)
+    key = world.folder / "key.pem"
+    key.write_text(leaf.key)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(trusted, key)
+    return tls

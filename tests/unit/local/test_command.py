@@ -14,12 +14,11 @@ PLUGIN = Path("/clusters/c1/plugin/plugin.py")
 FILES = Path("/clusters/c1/scheduler/files")
 
 
-def environment_of(spec, *, account=None, api_ca=None, inherited=()):
-    files = build_files(spec, api_ca=api_ca)
+def environment_of(spec, *, account=None, api_ca_file=None, inherited=()):
     return build_environment(
         spec,
         directory=FILES,
-        files=files,
+        api_ca_file=api_ca_file,
         job_id="/clusters/c1/scheduler",
         inherited=dict(inherited),
         account=account,
@@ -119,10 +118,10 @@ def test_the_plugin_learns_its_periods_from_the_clusters_configuration():
 
 
 def test_certificates_for_the_api_reach_the_scheduler_alone():
-    scheduler = environment_of(a_job(), api_ca="PEM")
-    worker = environment_of(a_job(ref=WORKER))
+    path = Path("/clusters/api-ca.crt")
+    scheduler = environment_of(a_job(), api_ca_file=path)
+    worker = environment_of(a_job(ref=WORKER), api_ca_file=path)
 
-    assert build_files(a_job(), api_ca="PEM")["api-ca.crt"] == "PEM"
-    assert scheduler["DASK_GATEWAY_API_CA_FILE"] == str(FILES / "api-ca.crt")
+    assert scheduler["DASK_GATEWAY_API_CA_FILE"] == str(path)
     assert "DASK_GATEWAY_API_CA_FILE" not in worker
     assert "DASK_GATEWAY_API_CA_FILE" not in environment_of(a_job())

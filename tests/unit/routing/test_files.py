@@ -28,6 +28,8 @@ def test_a_file_is_replaced_whole_and_kept_from_others(tmp_path: Path) -> None:
     write_atomically(path, "new")
 
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o600)
+    write_atomically(path, "newer", mode=0o644)
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("newer", 0o644)
     assert os.listdir(tmp_path) == ["routes.yml"]  # noqa: PTH208 - names are wanted
 
 
