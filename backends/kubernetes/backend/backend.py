@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import structlog
@@ -33,6 +33,7 @@ from backends.kubernetes.backend.sharing import (
     make_promise,
 )
 from backends.kubernetes.backend.targets import choose_namespace
+from backends.kubernetes.backend.wishes import Wish, WishQueue
 from backends.kubernetes.cluster_config import KubeClusterConfig, build_lifetimes
 from backends.kubernetes.crd.lifetimes import Lifetimes
 from backends.kubernetes.crd.parsing import parse_dask_cluster
@@ -60,6 +61,8 @@ from gateway.ports import Clock, LogQuery
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 _ACTIVE: Final = tuple(status for status in PublicStatus if status.is_active)
 # Beyond what it holds at once, a server looks by itself so often.
 _CROWDED_S: Final = 1.0
@@ -78,6 +81,7 @@ class KubeBackend(KubeBackendSettings):
         self._stack = AsyncExitStack()
         self._runtime: Runtime | None = None
         self._answers = Answers()
+        self._wishes = WishQueue(self._apply, self._find)
         # By uid: what each scheduler has told this process last.
         self._reports: ExpiringMap[str, SyncReport] = ExpiringMap(_MOST_REPORTS)
         self._defaults = Lifetimes()
@@ -111,7 +115,7 @@ class KubeBackend(KubeBackendSettings):
             now=self.clock.now(),
         )
 
-    async def setup(self, app: web.Application) -> None:  # noqa: ARG002 - the port's signature
+    async def setup(self, app: web.Application) -> None:
         """Connect to the API server and learn of all clusters.
 
         Raises
@@ -128,6 +132,8 @@ class KubeBackend(KubeBackendSettings):
         except BaseException:
             await self._stack.aclose()
             raise
+        if self._runtime.routes is not None:
+            self._runtime.routes.add_to(app)
 
     async def cleanup(self) -> None:
         """Stop following; clusters go on running."""
@@ -209,23 +215,13 @@ class KubeBackend(KubeBackendSettings):
 
     async def scale_cluster(self, name: str, replicas: int) -> ScaleOutcome:
         """Accept a wanted number of workers, ending adaptive mode."""
-        run, shares = self._run, await self._find_shares(name)
-
-        def promise(others: Holdings) -> tuple[Promise, ScaleOutcome]:
-            now = self._known(name)
-            outcome = request_scale(now, replicas, others)[1]
-            return self._promise(now, outcome.replicas), outcome
-
-        accepted = await run.shares.promise(name, shares, promise) if shares else None
-
-        def decide(now: DaskCluster) -> tuple[tuple[Change, ...], ScaleOutcome]:
-            number = replicas if accepted is None else accepted.replicas
-            changes, outcome = request_scale(now, number, ())
-            return changes, accepted or outcome
-
-        after, outcome = await run.store.change(name, decide)
-        # The answer is the truth, however old what we knew was.
-        require_running(after)
+        outcome = await self._wishes.submit(
+            name,
+            Wish(
+                lambda now, others: request_scale(now, replicas, others),
+                lambda accepted: accepted.replicas,
+            ),
+        )
         log.info("scale accepted", cluster=name, replicas=outcome.replicas)
         return outcome
 
@@ -233,35 +229,20 @@ class KubeBackend(KubeBackendSettings):
         self, name: str, minimum: int | None, maximum: int | None
     ) -> AdaptOutcome:
         """Accept adaptive bounds, under a new adaptive id."""
-        run, shares = self._run, await self._find_shares(name)
         adaptive_id = uuid4().hex
-
-        def request(
-            now: DaskCluster, bounds: tuple[int | None, int | None], others: Holdings
-        ) -> tuple[tuple[Change, ...], AdaptOutcome]:
-            return request_adapt(
-                now,
-                bounds,
-                others,
-                default=self.adaptive_maximum,
-                adaptive_id=adaptive_id,
-            )
-
-        def promise(others: Holdings) -> tuple[Promise, AdaptOutcome]:
-            now = self._known(name)
-            outcome = request(now, (minimum, maximum), others)[1]
-            return self._promise(now, outcome.maximum), outcome
-
-        accepted = await run.shares.promise(name, shares, promise) if shares else None
-
-        def decide(now: DaskCluster) -> tuple[tuple[Change, ...], AdaptOutcome]:
-            if accepted is None:
-                return request(now, (minimum, maximum), ())
-            bounds = (accepted.minimum, accepted.maximum)
-            return request(now, bounds, ())[0], accepted
-
-        after, outcome = await run.store.change(name, decide)
-        require_running(after)
+        outcome = await self._wishes.submit(
+            name,
+            Wish(
+                lambda now, others: request_adapt(
+                    now,
+                    (minimum, maximum),
+                    others,
+                    default=self.adaptive_maximum,
+                    adaptive_id=adaptive_id,
+                ),
+                lambda accepted: accepted.maximum,
+            ),
+        )
         log.info("adapt accepted", cluster=name, maximum=outcome.maximum)
         return outcome
 
@@ -363,17 +344,29 @@ class KubeBackend(KubeBackendSettings):
                 error=str(error),
             )
 
-    async def _find_shares(self, name: str) -> tuple[Share, ...]:
-        cluster = await self._run.store.get(name)
+    async def _find(self, name: str) -> DaskCluster:
+        return await self._run.store.get(name)
+
+    async def _apply(self, name: str, wish: Wish[T]) -> T:
+        """Promise what a wish takes of capped shares, and write it."""
+        run = self._run
+        cluster = await run.store.get(name)
         # The owner's, whoever asks: an admin's request counts for the owner too.
         owner = User(cluster.spec.owner.user, groups=cluster.spec.owner.groups)
-        return self.policy.shares(owner)
 
-    def _known(self, name: str) -> DaskCluster:
-        cluster = self._run.store.find(name)
-        if cluster is None:
-            raise ClusterNotFound(name)
-        return cluster
+        def promise(others: Holdings) -> tuple[Promise, Holdings]:
+            now = run.store.find(name) or cluster
+            most = wish.find_most(wish.decide(now, others)[1])
+            return self._promise(now, most), others
+
+        shares = self.policy.shares(owner)
+        others = await run.shares.promise(name, shares, promise)
+        after, outcome = await run.store.change(
+            name, lambda now: wish.decide(now, others)
+        )
+        # The answer is the truth, however old what we knew was.
+        require_running(after)
+        return outcome
 
     def _promise(self, cluster: DaskCluster, workers: int) -> Promise:
         now_ms = round(self.clock.now().timestamp() * 1000)

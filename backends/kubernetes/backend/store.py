@@ -17,6 +17,7 @@ from backends.kubernetes.api.errors import (
 )
 from backends.kubernetes.api.informer import STALE_S, Informer, Scope
 from backends.kubernetes.api.resources import CLUSTERS
+from backends.kubernetes.api.views import Cache
 from backends.kubernetes.backend.calls import PatientCalls
 from backends.kubernetes.backend.refusals import translate_refusal
 from backends.kubernetes.backend.requests import Change
@@ -66,6 +67,8 @@ class ClusterStore:
 
     def __init__(self, client: KubeClient, calls: PatientCalls, clock: Clock) -> None:
         self.waiters = Waiters()
+        # Called after each change of any cluster; must not raise.
+        self.listeners: list[Callable[[], None]] = []
         self._client = client
         self._calls = calls
         self._informer: Informer[DaskCluster] = Informer(
@@ -82,6 +85,16 @@ class ClusterStore:
             _MOST_ABSENT, _ABSENT_S, monotonic=clock.monotonic
         )
         self._reads = asyncio.Semaphore(_MOST_READS)
+
+    @property
+    def cache(self) -> Cache[DaskCluster]:
+        """All clusters, as far as they are known."""
+        return self._informer.cache
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all clusters were known at some time."""
+        return self._informer.is_synced
 
     def start(self, tasks: Supervisor) -> None:
         """Follow the API server until ``tasks`` end."""
@@ -261,6 +274,8 @@ class ClusterStore:
                 self._names.setdefault(owner, set()).add(name)
         self._count(owner)
         self.waiters.ring(name)
+        for listener in self.listeners:
+            listener()
 
     def _forget(self, name: str) -> None:
         owner = self._owners.pop(name, None)

@@ -12,11 +12,13 @@ from backends.kubernetes.crd.formatting import (
     format_first_sync_patch,
     format_first_worker_patch,
     format_new_cluster,
+    format_precondition,
     format_scale_patch,
     format_status,
     format_status_patch,
     format_stop_patch,
     format_target_patch,
+    join_patches,
 )
 from backends.kubernetes.crd.lifetimes import Lifetimes, resolve_lifetimes
 from backends.kubernetes.crd.parsing import parse_dask_cluster
@@ -182,3 +184,21 @@ def test_zero_is_a_lifetime_of_its_own() -> None:
     found = resolve_lifetimes(spec, Lifetimes(max_lifetime_seconds=9))
 
     assert found.max_lifetime_seconds == 0
+
+
+def test_annotations_are_written_where_there_are_some() -> None:
+    made = format_new_cluster(
+        "c1", "gateway", ClusterSpec(), labels={}, annotations={"a": "b"}
+    )
+
+    assert made["metadata"]["annotations"] == {"a": "b"}
+
+
+def test_a_precondition_is_of_the_object_or_of_a_version_of_it() -> None:
+    assert format_precondition("u") == {"metadata": {"uid": "u"}}
+
+
+def test_joined_patches_keep_both_and_the_later_wins() -> None:
+    joined = join_patches([{"a": {"b": 1, "c": 1}, "d": 1}, {"a": {"c": 2}, "d": {}}])
+
+    assert joined == {"a": {"b": 1, "c": 2}, "d": {}}

@@ -229,3 +229,22 @@ def test_the_worker_set_is_kept_as_it_stands() -> None:
     cluster = parse_dask_cluster(a_raw(status={"workers": {"next": 3, "members": ""}}))
 
     assert cluster.status.workers == WorkersStatus(next=3, members="")
+
+
+@pytest.mark.parametrize(
+    ("stamp", "told", "want"),
+    [
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678Z", 678_000),
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:09:05.678Z", 0),
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678", 0),
+        ("2026-01-02T03:04:05Z", "yesterday", 0),
+        (None, "2026-01-02T03:04:05.678Z", None),
+    ],
+)
+def test_the_fraction_of_a_creation_counts_where_it_fits(stamp, told, want) -> None:
+    annotations = {"daskfleet.io/created": told}
+    metadata = {"name": "c1", "creationTimestamp": stamp, "annotations": annotations}
+
+    created = parse_dask_cluster({"metadata": metadata}).created
+
+    assert (None if created is None else created.microsecond) == want
