@@ -12,7 +12,7 @@ from tests.harness.control_plane import FILES
 from tests.harness.ports import find_port
 from tests.harness.service import Service, answers
 
-ENTRY_POINT = "web"
+ENTRY_POINT = "public"
 # Characters that a path may hold only as themselves.
 _REFUSED_ENCODED = (
     *("BackSlash", "Hash", "NullCharacter", "Percent", "QuestionMark", "Semicolon"),

@@ -9,12 +9,13 @@ from typing_extensions import override
 from backends.kubernetes.backend.relay import RelaySettings
 from backends.kubernetes.backend.targets import find_pattern_problem
 from backends.kubernetes.cluster_config import KubeClusterConfig, read_own_namespace
-from backends.kubernetes.config import INSTANCE, KubeSettings
+from backends.kubernetes.config import INSTANCE
+from backends.kubernetes.proxy_config import KubeProxySettings
 from gateway.config.backend import BackendBase
 from gateway.config.traits import Seconds
 
 
-class KubeBackendSettings(KubeSettings, BackendBase):
+class KubeBackendSettings(KubeProxySettings, BackendBase):
     """Settings of the API server on Kubernetes."""
 
     target_namespaces: Any = List(
@@ -82,6 +83,7 @@ class KubeBackendSettings(KubeSettings, BackendBase):
             problems.append(
                 f"{name}.cluster_config_class: must be a kind of KubeClusterConfig"
             )
+        problems += self.find_proxy_problems()
         pattern = KubeClusterConfig(parent=self).namespace
         if problem := find_pattern_problem(pattern):
             problems.append(f"KubeClusterConfig.namespace: {problem}")

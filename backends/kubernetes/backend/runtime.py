@@ -14,6 +14,7 @@ from backends.kubernetes.backend.config import KubeBackendSettings
 from backends.kubernetes.backend.keys import Keys
 from backends.kubernetes.backend.refusals import translate_refusal
 from backends.kubernetes.backend.relay import Relay
+from backends.kubernetes.backend.routes import RoutesPage
 from backends.kubernetes.backend.shares import Shares
 from backends.kubernetes.backend.store import ClusterStore
 from backends.kubernetes.controller.owners import Owners
@@ -81,6 +82,7 @@ class Runtime:
     shares: Shares
     relay: Relay
     anchor: Anchor
+    routes: RoutesPage | None
 
     @property
     def namespace(self) -> str:
@@ -133,4 +135,21 @@ async def start_runtime(
         ),
         relay=relay,
         anchor=anchor,
+        routes=_make_routes(settings, client, store),
     )
+
+
+def _make_routes(
+    settings: KubeBackendSettings, client: KubeClient, store: ClusterStore
+) -> RoutesPage | None:
+    if not settings.routes_token_file:
+        return None
+    page = RoutesPage(
+        client,
+        store.cache,
+        lambda: store.is_synced,
+        settings=settings.resolve_table(settings.proxy),
+        token_file=settings.routes_token_file,
+    )
+    store.listeners.append(page.wake)
+    return page
