@@ -14,6 +14,7 @@ from backends.kubernetes.crd.values import ClusterSpec, ClusterStatus
 from backends.kubernetes.names import format_scheduler_name
 from backends.kubernetes.planning.actions import (
     Action,
+    AskWhy,
     CreateChild,
     CreateWorker,
     DeleteAnchor,
@@ -164,8 +165,10 @@ def _describe(action: Action) -> str:
         case DeletePod(name, _, version):
             only = ", only if nothing has changed about it" if version else ""
             return f"delete {name}{only}"
-        case KeepLogTail(name):
-            return f"keep the last log lines of {name}"
+        case KeepLogTail(name) | AskWhy(name):
+            is_log = isinstance(action, KeepLogTail)
+            what = "keep the last log lines" if is_log else "read the events"
+            return f"{what} of {name}"
         case LookUp(child):
             return f"read the {child} live"
         case DeleteAnchor():

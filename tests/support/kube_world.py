@@ -29,6 +29,7 @@ from backends.kubernetes.observed.verdicts import PodState
 from backends.kubernetes.observed.worker_set import WorkerSet, parse_worker_set
 from backends.kubernetes.planning.actions import (
     Action,
+    AskWhy,
     CreateChild,
     CreateWorker,
     DeleteAnchor,
@@ -282,6 +283,7 @@ class Memory:
     refusals: dict[Child, Refusal] = field(default_factory=dict)
     worker_refusal: Refusal | None = None
     log_tails: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    asked: dict[str, datetime] = field(default_factory=dict)
     anchor_uid: str = "none"
 
 
@@ -368,6 +370,7 @@ class Controller:
             refusals=dict(memory.refusals),
             worker_refusal=memory.worker_refusal,
             log_tails=dict(memory.log_tails),
+            asked=dict(memory.asked),
             route_proved=self.route_proved,
         )
 
@@ -413,6 +416,8 @@ class Controller:
                 self._record(server.delete(name, uid, version))
             case KeepLogTail(_, uid):
                 memory.log_tails[uid] = self.log
+            case AskWhy(_, uid):
+                memory.asked[uid] = self.now
             case LookUp(child):
                 self._look_up(child)
             case _:

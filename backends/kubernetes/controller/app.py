@@ -161,6 +161,7 @@ class Controller:
                 writes,
                 Children(client, writes, caches, owners, clock),
                 WorkerPods(client, writes, caches, clock),
+                clock,
             ),
             statuses=Statuses(writes, caches),
             orphans=Orphans(client, writes, caches, memories, clock),

@@ -80,6 +80,11 @@ class Caches:
         await self.clusters.synced.wait()
         await asyncio.gather(*(informer.answered.wait() for informer in self))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that this account may look at was seen."""
+        return self.clusters.is_synced and all(i.answered.is_set() for i in self)
+
     def find_denial(self, namespace: str) -> str:
         """Return why nothing can be seen of a served namespace; "" if all can."""
         followed = (

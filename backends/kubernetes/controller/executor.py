@@ -9,7 +9,7 @@ from backends.kubernetes.api.client import KubeClient
 from backends.kubernetes.api.resources import CLUSTERS, SERVICES
 from backends.kubernetes.controller.children import Children
 from backends.kubernetes.controller.observer import Round
-from backends.kubernetes.controller.tails import read_tail
+from backends.kubernetes.controller.tails import read_tail, read_warning
 from backends.kubernetes.controller.workers import WorkerPods
 from backends.kubernetes.controller.writes import Writes
 from backends.kubernetes.crd.formatting import format_stop_patch
@@ -22,6 +22,7 @@ from backends.kubernetes.names import (
 )
 from backends.kubernetes.planning.actions import (
     Action,
+    AskWhy,
     CreateChild,
     CreateWorker,
     DeleteAnchor,
@@ -31,6 +32,7 @@ from backends.kubernetes.planning.actions import (
     LookUp,
     StopCluster,
 )
+from gateway.ports import Clock
 
 
 class Executor:
@@ -42,11 +44,13 @@ class Executor:
         writes: Writes,
         children: Children,
         workers: WorkerPods,
+        clock: Clock,
     ) -> None:
         self._client = client
         self._writes = writes
         self._children = children
         self._workers = workers
+        self._clock = clock
 
     async def execute(self, seen: Round, actions: Sequence[Action]) -> bool:
         """Carry out ``actions``; False if one was refused, and the rest left out.
@@ -93,6 +97,8 @@ class Executor:
                 await self._children.look_up(seen, child)
             case KeepLogTail(name, uid):
                 seen.memory.log_tails[uid] = await self._keep_tail(seen, name)
+            case AskWhy(name, uid):
+                await self._ask_why(seen, name, uid)
             case DeleteAnchor(uid):
                 await self._writes.delete(
                     SERVICES,
@@ -116,6 +122,11 @@ class Executor:
                 raise AssertionError("carried out in groups")
             case _:
                 assert_never(action)
+
+    async def _ask_why(self, seen: Round, name: str, uid: str) -> None:
+        place, memory = seen.cluster.spec.target_namespace, seen.memory
+        memory.words[uid] = await read_warning(self._client, place, name, uid)
+        memory.asked[uid] = self._clock.now()
 
     async def _keep_tail(self, seen: Round, name: str) -> tuple[str, ...]:
         is_scheduler = name == format_scheduler_name(seen.cluster.name)

@@ -21,6 +21,8 @@ class ClusterMemory:
     ----------
     uid
         Of the cluster that it is about.
+    asked, words
+        When Events of a pod were last read, and the warning among them, by uid.
     deleted
         Uids of what this process has deleted and caches may still show.
     checked
@@ -40,6 +42,8 @@ class ClusterMemory:
     worker_refusal: Refusal | None = None
     taken_ordinals: set[int] = field(default_factory=set)
     log_tails: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    asked: dict[str, datetime] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     checked: tuple[int, Problem | None] | None = None
     ca: str | None = None

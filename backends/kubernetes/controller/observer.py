@@ -1,5 +1,6 @@
 """Put together what the planner is given: what caches show, what we remember."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -14,7 +15,9 @@ from backends.kubernetes.desired.blueprint import Blueprint, OwnerRef, Settings
 from backends.kubernetes.desired.labels import build_worker_selector
 from backends.kubernetes.desired.members import find_refusal
 from backends.kubernetes.names import Child, format_anchor_name
+from backends.kubernetes.observed.pods import PodView
 from backends.kubernetes.observed.services import ServiceView
+from backends.kubernetes.observed.verdicts import Cause, PodState
 from backends.kubernetes.planning.inputs import (
     Desired,
     Observed,
@@ -88,7 +91,10 @@ class Observer:
         anchor: ServiceView | None,
         epoch: int,
     ) -> Observed:
-        pods = self._caches.pods_of(cluster.name, cluster.spec.target_namespace)
+        pods = [
+            explain_wait(pod, memory.words)
+            for pod in self._caches.pods_of(cluster.name, cluster.spec.target_namespace)
+        ]
         schedulers = [pod for pod in pods if pod.is_scheduler]
         if anchor is not None:
             # What a former cluster of the name has left does not hide ours.
@@ -107,6 +113,7 @@ class Observer:
             worker_refusal=memory.worker_refusal,
             taken_ordinals=frozenset(memory.taken_ordinals),
             log_tails=dict(memory.log_tails),
+            asked=dict(memory.asked),
         )
 
     def _find_anchor(
@@ -141,6 +148,14 @@ class Observer:
             # Both pods are built for it, so once for each change of the spec.
             memory.checked = generation, find_refusal(blueprint)
         return memory.checked[1]
+
+
+def explain_wait(pod: PodView, words: Mapping[str, str]) -> PodView:
+    """Return a pod with what its Events say, where its status says nothing."""
+    text = words.get(pod.uid, "")
+    if not text or pod.state is not PodState.PENDING or pod.cause is not None:
+        return pod
+    return msgspec.structs.replace(pod, cause=Cause.SETUP, text=text)
 
 
 def mark_deleted(view: ServiceView, deleted: set[str]) -> ServiceView:

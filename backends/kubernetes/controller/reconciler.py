@@ -10,6 +10,7 @@ from backends.kubernetes.controller.proof import RouteProver
 from backends.kubernetes.controller.statuses import Statuses
 from backends.kubernetes.controller.telling import EventTeller
 from backends.kubernetes.planning.actions import (
+    AskWhy,
     DeleteCluster,
     KeepLogTail,
     LookUp,
@@ -71,7 +72,7 @@ class Reconciler:
 
 def _answers(seen: Round, step: Plan) -> float | None:
     """Return when to plan with what the plan wanted to know."""
-    if any(isinstance(action, KeepLogTail) for action in step.actions):
+    if any(isinstance(action, KeepLogTail | AskWhy) for action in step.actions):
         return 0.0
     if any(isinstance(action, LookUp) for action in step.actions):
         return 0.0 if seen.memory.absent else _LOOK_AGAIN_S

@@ -94,7 +94,7 @@ def build_relay(
         # Without a token nobody is let in, rather than everybody.
         if not token or not hmac.compare_digest(shown.encode(), token.encode()):
             return web.Response(status=401, text="wrong token")
-        if not all(informer.is_synced for informer in caches):
+        if not caches.is_whole:
             return web.Response(status=503, text="not everything is seen yet")
         return await handler(request)
 

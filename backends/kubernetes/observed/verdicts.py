@@ -45,6 +45,7 @@ class Cause(StrEnum):
     IMAGE_PULL = "ImagePullFailed"
     CONFIG = "ConfigurationError"
     START = "StartError"
+    SETUP = "SetupFailed"
     INIT = "InitContainerFailed"
     REFUSED_BY_NODE = "RefusedByNode"
     CRASHED = "Crashed"

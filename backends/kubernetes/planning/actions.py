@@ -42,6 +42,18 @@ class KeepLogTail:
 
 
 @dataclass(frozen=True, slots=True)
+class AskWhy:
+    """Read the Events of pod ``name``, whose status does not say why it waits.
+
+    The last warning is laid over the pod as `Cause.SETUP`; the time goes into
+    `Observed.asked` under ``uid``.
+    """
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateWorker:
     """Create the pod of worker ``ordinal``. If the name is taken it is done, or waits.
 
@@ -89,6 +101,7 @@ Action = (
     CreateChild
     | LookUp
     | KeepLogTail
+    | AskWhy
     | CreateWorker
     | DeletePod
     | DeleteAnchor

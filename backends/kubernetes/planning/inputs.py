@@ -102,6 +102,8 @@ class Observed:
     log_tails
         Last lines by uid of the pod, of those that were asked for; empty if
         there were none to be had.
+    asked
+        When Events of pods were last read, by uid of the pod.
     route_proved
         Whether the cluster's CA answered at the public port for its name.
     """
@@ -116,4 +118,5 @@ class Observed:
     worker_refusal: Refusal | None = None
     taken_ordinals: frozenset[int] = frozenset()
     log_tails: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    asked: Mapping[str, datetime] = field(default_factory=dict)
     route_proved: bool = False

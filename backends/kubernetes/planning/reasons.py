@@ -25,6 +25,10 @@ _WORDS: Final = {
         "cannot start its program",
         "check the command, and that the image has it",
     ),
+    Cause.SETUP: (
+        "cannot be set up on its node",
+        "check the volumes, Secrets and ConfigMaps it names",
+    ),
     Cause.INIT: ("failed in an init container", "check what that does"),
     Cause.REFUSED_BY_NODE: ("was refused by its node", "it may fit elsewhere"),
     Cause.OOM_KILLED: ("was killed: out of memory", "ask for more memory"),

@@ -2,12 +2,18 @@
 
 from datetime import datetime, timedelta
 
-from backends.kubernetes.planning.actions import KeepLogTail, Plan, build_event
+from backends.kubernetes.planning.actions import (
+    DeletePod,
+    KeepLogTail,
+    Plan,
+    build_event,
+)
 from backends.kubernetes.planning.belongings import find_missing
 from backends.kubernetes.planning.conditions import ConditionType
 from backends.kubernetes.planning.endings import plan_failure
 from backends.kubernetes.planning.failures import Failure
 from backends.kubernetes.planning.inputs import Desired, Observed
+from backends.kubernetes.planning.silences import plan_question
 from backends.kubernetes.planning.starting import plan_creates, with_scheduler
 from backends.kubernetes.planning.status import build_status, tell_running
 from backends.kubernetes.planning.tellings import (
@@ -44,6 +50,9 @@ def plan_running(
     force = plan_workforce(desired, observed, now)
     if force.is_crashing:
         return _plan_crash(desired, observed, force, now)
+    going = {action.name for action in force.actions if isinstance(action, DeletePod)}
+    staying = (pod for pod in force.pods if pod.name not in going)
+    questions, ask_at = plan_question(staying, observed.asked, now)
     missing = find_missing(desired, observed)
     creates, again = plan_creates(desired, observed, missing, now)
     facts = {
@@ -57,9 +66,9 @@ def plan_running(
     retry = None if again is None else now + again
     return Plan(
         status,
-        (*creates, *force.actions),
+        (*creates, *force.actions, *questions),
         stores_first=bool(force.actions),
-        requeue_after=_until(now, force.due, life_ends, retry),
+        requeue_after=_until(now, force.due, life_ends, retry, ask_at),
         events=(
             *_tell_change(desired, now),
             *tell_events(force, now),

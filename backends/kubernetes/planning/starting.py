@@ -17,6 +17,7 @@ from backends.kubernetes.planning.belongings import (
 )
 from backends.kubernetes.planning.failures import find_start_deadline
 from backends.kubernetes.planning.inputs import Desired, Observed
+from backends.kubernetes.planning.silences import plan_question
 from backends.kubernetes.planning.status import build_status, tell_start
 from backends.kubernetes.planning.tellings import tell_obstacles
 from gateway.domain.cluster import ClusterEvent, ClusterPhase, EventType
@@ -43,22 +44,27 @@ def plan_start(desired: Desired, observed: Observed, now: datetime) -> Plan:
     due = find_start_deadline(desired, observed, now) - now
     if not missing and is_calling(desired, observed):
         again = PROVE_AGAIN
+    scheduler = find_scheduler(desired, observed)
+    questions, ask_at = plan_question(
+        () if scheduler is None else (scheduler,), observed.asked, now
+    )
     facts = tell_start(desired, observed)
     status = build_status(desired, ClusterPhase.PENDING, facts, now=now)
     if CreateChild(Child.SCHEDULER) in creates:
         # Written once all was made: from then on its absence means a loss.
         status = with_scheduler(status, desired.cluster)
-    if find_scheduler(desired, observed) is not None:
+    if scheduler is not None:
         status = with_scheduler(status, desired.cluster)
     events: tuple[ClusterEvent, ...] = ()
     if desired.cluster.status.start_time is None:
         text = f"accepted; pods go to namespace {desired.cluster.spec.target_namespace}"
         events = (build_event(EventType.NORMAL, "Pending", text, now),)
     events += tell_obstacles(desired.cluster.status, status, now)
+    asks = None if ask_at is None else ask_at - now
     return Plan(
         status,
-        creates,
-        requeue_after=due if again is None else min(due, again),
+        (*creates, *questions),
+        requeue_after=min(d for d in (due, again, asks) if d is not None),
         events=events,
     )
 

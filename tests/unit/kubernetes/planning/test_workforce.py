@@ -7,7 +7,12 @@ import pytest
 
 from backends.kubernetes.crd.values import WorkersStatus
 from backends.kubernetes.observed.worker_set import WorkerSet
-from backends.kubernetes.planning.actions import CreateWorker, DeletePod, KeepLogTail
+from backends.kubernetes.planning.actions import (
+    AskWhy,
+    CreateWorker,
+    DeletePod,
+    KeepLogTail,
+)
 from backends.kubernetes.planning.belongings import find_workers
 from backends.kubernetes.planning.inputs import RefusalKind
 from backends.kubernetes.planning.workers import Rules, plan_workers
@@ -286,7 +291,7 @@ class TestDeadlines:
         before, after = situation.plan(209), situation.plan(210)
 
         assert before.requeue_after == timedelta(seconds=1)
-        assert before.actions == ()
+        assert before.actions == (AskWhy("c-worker-0", "u0"),)
         assert after.actions == (DeletePod("c-worker-0", "u0", "1"), CreateWorker(1))
         assert after.status.workers.failures == 1
         assert "did not start in time: waits for its image" in after.events[0].message
