@@ -62,6 +62,7 @@ def start_traefik(
     kubeconfig: Path | None = None,
     address: str = "127.0.0.1",
     port: int = 0,
+    internal_port: int = 0,
 ) -> "Traefik":
     """Start Traefik and wait until it answers; it may have no routes yet.
 
@@ -75,9 +76,17 @@ def start_traefik(
         Of Traefik's own account, for `watch_routes`.
     port
         Of HTTP, WebSockets and Dask traffic; 0 for a free one.
+    internal_port
+        Of the entry point ``internal`` on 127.0.0.1, for health and for login
+        checks; 0 for a free one.
     """
     traefik = Traefik(
-        folder, providers, kubeconfig=kubeconfig, address=address, port=port
+        folder,
+        providers,
+        kubeconfig=kubeconfig,
+        address=address,
+        port=port,
+        internal_port=internal_port,
     )
     traefik.service.start()
     return traefik
@@ -102,11 +111,12 @@ class Traefik:
         kubeconfig: Path | None,
         address: str,
         port: int,
+        internal_port: int,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.address = address
         self.port = port or find_port(address)
-        inner = find_port()
+        inner = internal_port or find_port()
         path = folder / "traefik.yml"
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(self._settings(inner, providers)))
@@ -135,9 +145,13 @@ class Traefik:
         return {
             "global": {"checkNewVersion": False, "sendAnonymousUsage": False},
             "log": {"level": "INFO", "noColor": True},
-            "ping": {"entryPoint": "ping"},
+            "ping": {"entryPoint": "internal"},
             "entryPoints": {
-                "ping": {"address": f"127.0.0.1:{inner}"},
+                "internal": {
+                    "address": f"127.0.0.1:{inner}",
+                    # Traefik itself asks here, about the visitor that it saw.
+                    "forwardedHeaders": {"trustedIPs": ["127.0.0.1/32"]},
+                },
                 ENTRY_POINT: {
                     "address": f"{self.address}:{self.port}",
                     # Dask connections live for days.
