@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from backends.kubernetes.crd.lifetimes import resolve_lifetimes
+from backends.kubernetes.crd.quantities import parse_quantity
 from backends.kubernetes.desired.blueprint import Blueprint, Manifest
-from backends.kubernetes.desired.quantities import parse_quantity
 from backends.kubernetes.names import (
     DASHBOARD_PORT,
     SCHEDULER_CONTAINER,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.kubernetes.desired.quantities import parse_quantity
+from backends.kubernetes.crd.quantities import parse_quantity
 from backends.kubernetes.desired.templates import LIST_KEYS, lay
 from gateway.domain.errors import InvalidRequest
 
