@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
 import structlog
 from traitlets import Bool, Instance, TraitError, Unicode, Union, default
@@ -83,6 +83,10 @@ class Backend(Section):
         another, because a handler may change the configuration.
         """,
     ).tag(config=True)
+
+    # Classes that other processes read from the same file, so that it is checked
+    # as a whole.
+    companions: ClassVar[tuple[type[Section], ...]] = ()
 
     # From the application; the defaults serve a backend that stands alone.
     gateway_address = Unicode()

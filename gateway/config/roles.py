@@ -21,7 +21,8 @@ class Roles:
     ----------
     classes
         By what they do: ``gateway``, ``proxy``, ``policy``, ``authenticator``,
-        ``backend``, ``cluster``. One that cannot be imported is absent.
+        ``backend``, ``cluster``; a companion of the backend by its own name. One
+        that cannot be imported is absent.
     """
 
     classes: Mapping[str, type[Configurable]]
@@ -52,6 +53,8 @@ def find_roles(config: Config) -> Roles:
         name = "cluster_config_class"
         value = find_value(config, backend, name)
         choose(classes, "cluster", blank(backend), name, value)
+        for companion in getattr(backend, "companions", ()):
+            classes[companion.__name__] = companion
     return Roles(classes)
 
 

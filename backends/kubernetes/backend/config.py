@@ -1,7 +1,7 @@
 """What an operator configures of the API server on Kubernetes."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from traitlets import Integer, List, Unicode, default
 from typing_extensions import override
@@ -9,14 +9,17 @@ from typing_extensions import override
 from backends.kubernetes.backend.relay import RelaySettings
 from backends.kubernetes.backend.targets import find_pattern_problem
 from backends.kubernetes.cluster_config import KubeClusterConfig, read_own_namespace
-from backends.kubernetes.config import INSTANCE
+from backends.kubernetes.config import INSTANCE, KubeController
 from backends.kubernetes.proxy_config import KubeProxySettings
 from gateway.config.backend import BackendBase
+from gateway.config.section import Section
 from gateway.config.traits import Seconds
 
 
 class KubeBackendSettings(KubeProxySettings, BackendBase):
     """Settings of the API server on Kubernetes."""
+
+    companions: ClassVar[tuple[type[Section], ...]] = (KubeController,)
 
     target_namespaces: Any = List(
         Unicode(),
