@@ -6,6 +6,7 @@ from typing import Any, Final
 import structlog
 from traitlets import Dict, Integer, default
 
+from gateway.config.plain import check_plain
 from gateway.config.section import Section
 from gateway.config.traits import Command, Cores, MemoryLimit, Seconds
 from gateway.domain.config import ResolvedConfig
@@ -236,10 +237,10 @@ class ClusterConfig(Section):
         Raises
         ------
         RefusedOptions
-            As `check_limits`, or if a variable of the environment cannot be.
+            As `check_limits`, or if a value cannot be kept or passed to a program.
         """
         self.check_limits()
-        return ResolvedConfig(
+        config = ResolvedConfig(
             scheduler_cmd=_freeze(self.scheduler_cmd),
             worker_cmd=_freeze(self.worker_cmd),
             environment=_parse_environment(self.environment),
@@ -259,6 +260,7 @@ class ClusterConfig(Section):
             worker_start_failure_limit=self.worker_start_failure_limit,
             extra=self._extra(),
         )
+        return check_plain(config)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all settings by name; the cap on workers is the effective one."""
@@ -276,7 +278,7 @@ def _freeze(command: list[str] | None) -> tuple[str, ...] | None:
 
 def _parse_environment(environment: Mapping[Any, Any]) -> dict[str, str]:
     parsed = {str(name): str(value) for name, value in environment.items()}
-    for name, value in parsed.items():
-        if not name or "=" in name or "\0" in name + value:
-            raise RefusedOptions(f"{name!r:.200} cannot be an environment variable")
+    for name in parsed:
+        if not name or "=" in name:
+            raise RefusedOptions(f"{name!a:.200} cannot be an environment variable")
     return parsed

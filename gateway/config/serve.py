@@ -24,11 +24,11 @@ from gateway.config.signing_keys import read_signing_keys
 from gateway.config.traits import parse_address
 from gateway.domain.errors import BackendError, ConfigError, InvariantError
 from gateway.http.app import build_app
+from gateway.http.listener import Listener
 from gateway.http.services import AppServices, HttpSettings
 
 _log = structlog.get_logger()
 
-_BACKLOG: Final = 1024
 # EX_TEMPFAIL of sysexits(3): a supervisor should try again.
 _TRY_AGAIN: Final = 75
 
@@ -101,14 +101,9 @@ def _prepare_files(application: DaskGateway) -> tuple[bytes, ...]:
 async def _serve(application: DaskGateway, keys: Sequence[bytes]) -> int:
     stop = _Stop()
     listener = _bind(application)
-    runner = web.AppRunner(
-        _build(application, keys),
-        handle_signals=False,
-        access_log=None,  # the middleware writes one with the user and the request id
-        shutdown_timeout=application.shutdown_grace,
-    )
+    server = Listener(_build(application, keys), grace_s=application.shutdown_grace)
     try:
-        if await stop.interrupts(_start(runner, listener)):
+        if await stop.interrupts(server.start(listener)):
             _log.info("gateway told to stop before it had started")
             return 0
         _spare_collector()
@@ -121,7 +116,7 @@ async def _serve(application: DaskGateway, keys: Sequence[bytes]) -> int:
         _log.info("gateway stopping")
     finally:
         # Held calls are answered first, then open ones get their time.
-        await runner.cleanup()
+        await server.stop()
         listener.close()
     _log.info("gateway stopped")
     return 0
@@ -135,11 +130,6 @@ def _spare_collector() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-async def _start(runner: web.AppRunner, listener: socket.socket) -> None:
-    await runner.setup()
-    await web.SockSite(runner, listener, backlog=_BACKLOG).start()
 
 
 def _build(application: DaskGateway, keys: Sequence[bytes]) -> web.Application:

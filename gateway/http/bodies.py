@@ -25,7 +25,7 @@ async def parse_body(
     Parameters
     ----------
     limit
-        Bytes, after decompression.
+        Bytes.
 
     Raises
     ------
@@ -33,6 +33,8 @@ async def parse_body(
         If it cannot be read, is no JSON or does not fit; with the field's path.
     aiohttp.web.HTTPRequestEntityTooLarge
         If it is longer than ``limit``.
+    aiohttp.web.HTTPUnsupportedMediaType
+        If it is compressed; the error's headers say what is taken.
     """
     body = await _read_body(request, limit)
     try:
@@ -79,6 +81,11 @@ def check_storable(value: Any, field: str) -> None:  # noqa: ANN401 - any JSON v
 
 
 async def _read_body(request: web.Request, limit: int) -> bytes:
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding.strip().lower() != "identity":
+        # No client of ours packs a body, and unpacking is work for a stranger.
+        headers = {"Accept-Encoding": "identity"}
+        raise web.HTTPUnsupportedMediaType(headers=headers)
     if (request.content_length or 0) > limit:
         raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
     body = bytearray()

@@ -108,7 +108,18 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Add what every response carries, streams and errors too."""
     request[_STARTED] = True
-    response.headers["X-Request-ID"] = request.get(_REQUEST_ID) or secrets.token_hex(16)
+    dress(response, request.get(_REQUEST_ID) or secrets.token_hex(16))
+
+
+def set_request_id(request: web.BaseRequest) -> str:
+    """Give ``request`` an id if it has none, and return it."""
+    request_id: str = request.setdefault(_REQUEST_ID, secrets.token_hex(16))
+    return request_id
+
+
+def dress(response: web.StreamResponse, request_id: str) -> None:
+    """Add the headers of every response."""
+    response.headers["X-Request-ID"] = request_id
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers["X-Content-Type-Options"] = "nosniff"
 

@@ -14,8 +14,7 @@ from gateway.http.services import get_settings
 
 _PATH = "/api/openapi.json"
 _SECURITY: dict[Access, list[dict[str, list[str]]]] = {
-    Access.OPEN: [],
-    Access.VISITOR: [],
+    **{access: [] for access in (Access.OPEN, Access.VISITOR)},
     Access.USER: [{"basic": []}, {"session": []}],
     Access.CLUSTER: [{"clusterToken": []}],
     Access.CLUSTER_OR_USER: [{"basic": []}, {"session": []}, {"clusterToken": []}],
@@ -44,6 +43,7 @@ _STATUS_TEXTS = {
     404: "There is no such cluster, or it is another user's.",
     409: "The cluster has ended or failed, or the platform refused.",
     413: "The body is too large.",
+    415: "The body is compressed.",
     422: "The request or one of its values does not fit.",
     500: "A bug, here or in the operator's configuration.",
     503: "The store does not answer now.",
@@ -99,7 +99,7 @@ def list_statuses(route: Route) -> tuple[int, ...]:
     if route.access is Access.CLUSTER:
         statuses.add(404)
     if route.body is not None:
-        statuses |= {413, 422}
+        statuses |= {413, 415, 422}
     return tuple(sorted(statuses))
 
 

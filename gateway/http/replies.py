@@ -23,11 +23,13 @@ _CODES = {
     404: "not_found",
     405: "method_not_allowed",
     413: "body_too_large",
+    415: "unsupported_encoding",
 }
 _TEXTS = {
     404: "there is nothing at this path",
     405: "this path does not take this method",
     413: "the body is too large",
+    415: "the body must not be compressed",
 }
 _ENCODER = msgspec.json.Encoder()
 
