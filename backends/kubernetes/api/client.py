@@ -5,7 +5,6 @@ bytes, so that each caller decodes only what it reads.
 """
 
 import io
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -15,6 +14,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from backends.kubernetes.api.clock import ServerClock
 from backends.kubernetes.api.connection import Connection, load_connection
 from backends.kubernetes.api.errors import (
     Call,
@@ -22,7 +22,10 @@ from backends.kubernetes.api.errors import (
     Transient,
     translate,
 )
+from backends.kubernetes.api.reach import Reach
 from backends.kubernetes.api.resources import Query, Resource, format_query
+from gateway.aio.clock import SystemClock
+from gateway.ports import Clock
 
 # The server itself gives up after 60 s; who waits for longer waits in vain.
 CALL_S: Final = 60.0
@@ -56,6 +59,15 @@ class KubeClient:
         Counts calls, if given.
     url
         Instead of the connection's; for what stands between.
+    clock
+        Of this machine.
+
+    Attributes
+    ----------
+    reach
+        Whether the API server answers at all.
+    clock
+        Its time.
 
     Raises
     ------
@@ -64,9 +76,16 @@ class KubeClient:
     """
 
     def __init__(
-        self, connection: Connection, *, meter: Meter | None = None, url: str = ""
+        self,
+        connection: Connection,
+        *,
+        meter: Meter | None = None,
+        url: str = "",
+        clock: Clock | None = None,
     ) -> None:
         self.namespace = connection.namespace
+        self.reach = Reach()
+        self.clock = ServerClock(clock or SystemClock())
         self._connection = connection
         self._meter = meter
         self._url = url or connection.url
@@ -250,7 +269,7 @@ class KubeClient:
         headers = await self._connection.read_headers()
         if body is not None:
             headers["Content-Type"] = content
-        begun, status = time.monotonic(), 0
+        begun, status = self.clock.monotonic(), 0
         try:
             async with self._session.request(
                 method,
@@ -262,14 +281,18 @@ class KubeClient:
                 allow_redirects=False,
             ) as answer:
                 status = answer.status
+                self.reach.note_answer(status)
+                self.clock.note(answer.headers.get("Date", ""), begun)
                 if status >= HTTPStatus.MULTIPLE_CHOICES:
                     said = await answer.read()
                     raise translate(call, status, said, answer.headers)
                 yield answer
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            if not status:
+                self.reach.note_silence()
             reason = f"no answer: {type(error).__name__}"
             raise Transient(call, reason) from error
         finally:
             if self._meter is not None:
-                duration_s = time.monotonic() - begun
+                duration_s = self.clock.monotonic() - begun
                 self._meter.note_call(call.verb, call.resource, status, duration_s)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final, Generic
 
 import msgspec
-import structlog
 from msgspec import Struct, field
 
 from backends.kubernetes.api.client import KubeClient
@@ -25,12 +24,10 @@ from backends.kubernetes.api.errors import (
     Transient,
     translate_event,
 )
+from backends.kubernetes.api.patience import Patience
 from backends.kubernetes.api.resources import Query, Resource
 from backends.kubernetes.api.views import Cache, V
-from gateway.aio.backoff import Backoff
 from gateway.ports import Clock
-
-log = structlog.get_logger(__name__)
 
 # A bookmark comes every 60 s; who hears nothing for so long hears nothing.
 SILENCE_S: Final = 90.0
@@ -41,7 +38,6 @@ _WATCH_S: Final = (300, 600)
 _PAGE: Final = 500
 # So many objects are decoded in about 5 ms; then others have their turn.
 _TURN: Final = 200
-_BACKOFF: Final = (0.2, 30.0)
 _END_OF_LIST: Final = "k8s.io/initial-events-end"
 
 
@@ -137,6 +133,8 @@ class Informer(Generic[V]):
         self._on_access = on_access
         self._clock = clock
         self._heard = clock.monotonic()
+        place = {"kind": scope.resource.plural, "namespace": scope.namespace or "*"}
+        self._patience = Patience(client.reach, clock, place)
         self._version = ""
         self._streams_lists = True
         self._since_turn = 0
@@ -153,19 +151,17 @@ class Informer(Generic[V]):
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
-        backoff = Backoff(*_BACKOFF)
+        patience = self._patience
         while True:
+            patience.begin()
             try:
                 if not self._version:
                     await self._list()
                 else:
                     await self._watch()
-                backoff.reset()
             except Expired:
-                log.info("watch expired", **self._place())
                 self._version = ""
-                # Several of them at once must not list at once.
-                await asyncio.sleep(random.uniform(0, _BACKOFF[0]))  # noqa: S311 - not a secret
+                await patience.rest_expired()
             except KubeError as error:
                 if isinstance(error, Denied):
                     self._note_access(error.text)
@@ -174,16 +170,7 @@ class Informer(Generic[V]):
                 if self.age_s >= SILENCE_S:
                     # Asked for what is still to come, a server says nothing.
                     self._version = ""
-                delay_s = backoff.next_s()
-                if isinstance(error, Transient) and error.is_throttled:
-                    delay_s = max(delay_s, error.retry_after_s)
-                log.warning(
-                    "watch failed",
-                    error=str(error),
-                    retry_in_s=round(delay_s, 2),
-                    **self._place(),
-                )
-                await asyncio.sleep(delay_s)
+                await patience.rest_failed(error)
 
     async def _list(self) -> None:
         if self._streams_lists:
@@ -217,6 +204,7 @@ class Informer(Generic[V]):
         if listed is not None:
             call = Call("watch", self.scope.resource.plural, self.scope.namespace)
             raise Transient(call, "the list ended before its end")
+        await self._patience.rest()
 
     async def _read_pages(self) -> None:
         listed: dict[tuple[str, str], V] = {}
@@ -231,6 +219,7 @@ class Informer(Generic[V]):
                 )
             )
             self._hear()
+            self._patience.hear()
             for raw in page.items:
                 view = self._decode(bytes(raw))
                 listed[view.namespace, view.name] = view
@@ -245,6 +234,7 @@ class Informer(Generic[V]):
         async for event in self._events(query):
             self._take(event)
             await self._give_turn()
+        await self._patience.rest()
 
     async def _events(self, query: Query) -> AsyncIterator[_Event]:
         scope = self.scope
@@ -263,6 +253,7 @@ class Informer(Generic[V]):
                 raise Transient(call, "it broke off within an event") from error
             if event.type == "ERROR":
                 raise translate_event(call, bytes(event.object))
+            self._patience.hear()
             yield event
 
     def _take(self, event: _Event) -> None:
@@ -326,9 +317,3 @@ class Informer(Generic[V]):
     def _select(self, query: Query) -> dict[str, str]:
         labels = self.scope.labels
         return {**query, **({"labelSelector": labels} if labels else {})}
-
-    def _place(self) -> dict[str, str]:
-        return {
-            "kind": self.scope.resource.plural,
-            "namespace": self.scope.namespace or "*",
-        }

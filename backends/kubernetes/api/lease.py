@@ -18,7 +18,12 @@ import structlog
 from msgspec import Struct
 
 from backends.kubernetes.api.client import KubeClient
-from backends.kubernetes.api.errors import AlreadyExists, KubeError, NotFound
+from backends.kubernetes.api.errors import (
+    AlreadyExists,
+    KubeError,
+    NotFound,
+    StaleWrite,
+)
 from backends.kubernetes.api.resources import LEASES
 from gateway.ports import Clock
 
@@ -114,6 +119,7 @@ class Lease:
         self._renewed: float | None = None
         self._epoch = 0
         self._changed = asyncio.Event()
+        self._is_troubled = False
 
     @property
     def is_held(self) -> bool:
@@ -181,11 +187,16 @@ class Lease:
         try:
             # A call that may outlast the deadline could make two leaders.
             async with asyncio.timeout(self._times.renew_s / 2):
-                if not await self._take():
-                    return False
+                is_ours = await self._take()
         except (KubeError, TimeoutError) as error:
-            log.warning("lease not renewed", lease=self._name, error=str(error))
+            # Tried every other second; one line tells all of an outage.
+            tell = log.debug if self._is_troubled else log.warning
+            tell("lease not renewed", lease=self._name, error=str(error))
+            self._is_troubled = not isinstance(error, StaleWrite)
             self._lease = None
+            return False
+        self._is_troubled = False
+        if not is_ours:
             return False
         self._renewed = sent
         if self._lease is not None:

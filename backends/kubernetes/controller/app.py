@@ -32,7 +32,6 @@ from backends.kubernetes.controller.statuses import Statuses
 from backends.kubernetes.controller.telling import EventTeller
 from backends.kubernetes.controller.workers import WorkerPods
 from backends.kubernetes.controller.writes import Writes
-from gateway.aio.clock import SystemClock
 from gateway.aio.queue import KeyedQueue
 from gateway.aio.tasks import Supervisor
 
@@ -73,7 +72,7 @@ class Controller:
     ) -> None:
         self._client = client
         self._settings = settings
-        self._clock = clock = SystemClock()
+        self._clock = clock = client.clock
         self._queue: KeyedQueue[str] = KeyedQueue()
         self._metrics = metrics
         self._caches = Caches(
