@@ -50,7 +50,7 @@ class Round:
 
 
 class Observer:
-    """Looks at caches; makes no calls."""
+    """Looks at caches; makes no calls. Made anew when this process begins to lead."""
 
     def __init__(
         self, caches: Caches, memories: Memories, settings: Settings, clock: Clock
@@ -59,6 +59,7 @@ class Observer:
         self._memories = memories
         self._settings = settings
         self._clock = clock
+        self._led_since = clock.now()
 
     def observe(self, name: str, *, epoch: int) -> Round | None:
         """Return what is seen of a cluster; ``None`` if there is none."""
@@ -104,6 +105,7 @@ class Observer:
         memory.absent.clear()
         return Observed(
             epoch=epoch,
+            led_since=self._led_since,
             anchor=anchor,
             scheduler=schedulers[0] if schedulers else None,
             workers=tuple(pod for pod in pods if not pod.is_scheduler),

@@ -74,3 +74,12 @@ def is_answering(scheduler: PodView | None) -> bool:
         and scheduler.state is PodState.RUNNING
         and scheduler.is_ready
     )
+
+
+def is_calling(desired: Desired, observed: Observed) -> bool:
+    """Return whether all is there, and the scheduler has called the gateway."""
+    return (
+        is_answering(find_scheduler(desired, observed))
+        and desired.cluster.status.first_sync_time is not None
+        and not find_missing(desired, observed)
+    )

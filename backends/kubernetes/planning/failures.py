@@ -17,6 +17,7 @@ from backends.kubernetes.planning.belongings import (
     find_refusals,
     find_scheduler,
     is_answering,
+    is_calling,
 )
 from backends.kubernetes.planning.inputs import Desired, Observed, RefusalKind
 from backends.kubernetes.planning.reasons import describe_pod, describe_refusal
@@ -60,6 +61,9 @@ def find_failure(
         if refusal.kind.is_final:
             text = f"{child} cannot be created: {describe_refusal(refusal)}"
             return Failure(FailureReason.START_FAILED, text)
+    if observed.route_proved and is_calling(desired, observed):
+        # It came up while nobody looked.
+        return None
     due = find_start_deadline(desired, observed, now)
     return _judge_late(desired, observed) if due <= now else None
 
@@ -69,11 +73,13 @@ def find_start_deadline(
 ) -> datetime:
     """Return when a cluster that is not Running yet has failed to start.
 
-    It counts from the first look at the cluster, so that time without any
-    controller does not count.
+    It counts from the first look at the cluster, and anew from when this
+    controller began to lead: time without any controller does not count.
     """
     lifetimes = desired.lifetimes
     begun = desired.cluster.status.start_time or now
+    if observed.led_since is not None:
+        begun = max(begun, observed.led_since)
     due = begun + timedelta(seconds=lifetimes.scheduler_start_timeout_seconds)
     scheduler = find_scheduler(desired, observed)
     if scheduler is not None and scheduler.cause is Cause.IMAGE_PULL:

@@ -82,6 +82,8 @@ class Observed:
     ----------
     epoch
         ``leaseTransitions`` of this controller's lease.
+    led_since
+        When this controller began to lead; ``None`` if that does not matter.
     anchor
         Service of the anchor's name and our labels, if one is shown; whoever's.
     scheduler, workers
@@ -109,6 +111,7 @@ class Observed:
     """
 
     epoch: int
+    led_since: datetime | None = None
     anchor: ServiceView | None = None
     scheduler: PodView | None = None
     workers: tuple[PodView, ...] = ()

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from backends.kubernetes.planning.actions import Plan, StopCluster
+from backends.kubernetes.planning.belongings import is_calling
 from backends.kubernetes.planning.endings import (
     plan_ended,
     plan_failure,
@@ -12,7 +13,7 @@ from backends.kubernetes.planning.endings import (
 from backends.kubernetes.planning.failures import Question, find_failure
 from backends.kubernetes.planning.inputs import Desired, Observed
 from backends.kubernetes.planning.running import plan_running
-from backends.kubernetes.planning.starting import is_calling, plan_start
+from backends.kubernetes.planning.starting import plan_start
 from gateway.domain.cluster import ClusterPhase, StopReason
 
 

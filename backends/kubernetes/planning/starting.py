@@ -13,7 +13,7 @@ from backends.kubernetes.planning.belongings import (
     find_anchor,
     find_missing,
     find_scheduler,
-    is_answering,
+    is_calling,
 )
 from backends.kubernetes.planning.failures import find_start_deadline
 from backends.kubernetes.planning.inputs import Desired, Observed
@@ -26,15 +26,6 @@ from gateway.domain.cluster import ClusterEvent, ClusterPhase, EventType
 PROVE_AGAIN: Final = timedelta(milliseconds=250)
 # A former object of our name is on its way out: the collector takes seconds.
 _NAME_BUSY: Final = timedelta(seconds=1)
-
-
-def is_calling(desired: Desired, observed: Observed) -> bool:
-    """Return whether all is there, and the scheduler has called the gateway."""
-    return (
-        is_answering(find_scheduler(desired, observed))
-        and desired.cluster.status.first_sync_time is not None
-        and not find_missing(desired, observed)
-    )
 
 
 def plan_start(desired: Desired, observed: Observed, now: datetime) -> Plan:

@@ -557,6 +557,19 @@ class TestLateStart:
 
         assert situation.plan().status.phase is ClusterPhase.PENDING
 
+    def test_row_20_a_new_controller_gives_the_whole_time_again(self) -> None:
+        situation = Situation.starting(status=PENDING).seen(led_since=later(9000))
+
+        assert situation.plan(9299).status.phase is ClusterPhase.PENDING
+        assert situation.plan(9300).status.reason == "StartDeadlinePassed"
+
+    def test_row_20_what_came_up_while_nobody_looked_runs(self) -> None:
+        situation = Situation.starting().saying(first_sync_time=later(200))
+
+        plan = situation.seen(route_proved=True).plan(9999)
+
+        assert plan.status.phase is ClusterPhase.RUNNING
+
 
 class TestRoutes:
     def calling(self, *, has_objects=False, **observed):
