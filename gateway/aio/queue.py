@@ -19,8 +19,9 @@ class KeyedQueue(Generic[K]):
 
     def __init__(self) -> None:
         self._ready: asyncio.Queue[K] = asyncio.Queue()
-        self._waiting: set[K] = set()
-        self._active: set[K] = set()
+        # Since when, by the loop's clock; of an active one, how long it waited.
+        self._waiting: dict[K, float] = {}
+        self._active: dict[K, float] = {}
         self._woken_again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
 
@@ -33,7 +34,7 @@ class KeyedQueue(Generic[K]):
         if key in self._active:
             self._woken_again.add(key)
         elif key not in self._waiting:
-            self._waiting.add(key)
+            self._waiting[key] = asyncio.get_running_loop().time()
             self._ready.put_nowait(key)
 
     def wake_after(self, key: K, delay_s: float) -> None:
@@ -57,9 +58,13 @@ class KeyedQueue(Generic[K]):
     async def get(self) -> K:
         """Return the next key; the caller must call `done` with it."""
         key = await self._ready.get()
-        self._waiting.discard(key)
-        self._active.add(key)
+        now = asyncio.get_running_loop().time()
+        self._active[key] = now - self._waiting.pop(key)
         return key
+
+    def waited_s(self, key: K) -> float:
+        """Return how many seconds a key had waited that is being worked on."""
+        return self._active[key]
 
     def done(self, key: K) -> None:
         """Say that the look at ``key`` has ended, well or badly.
@@ -69,7 +74,7 @@ class KeyedQueue(Generic[K]):
         KeyError
             If ``key`` was not handed out.
         """
-        self._active.remove(key)
+        del self._active[key]
         if key in self._woken_again:
             self._woken_again.discard(key)
             self.wake(key)

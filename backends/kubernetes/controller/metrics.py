@@ -40,6 +40,12 @@ class Metrics:
             buckets=_BUCKETS,
             registry=registry,
         )
+        self._queue_wait = Histogram(
+            "daskfleet_queue_wait_seconds",
+            "Time from a cluster's change until it is looked at.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
         self._queue = Gauge(
             "daskfleet_queue_clusters", "Clusters to be looked at.", registry=registry
         )
@@ -75,6 +81,10 @@ class Metrics:
     def note_round(self, outcome: str, duration_s: float) -> None:
         """Count a look at a cluster; ``outcome`` is one of a few words."""
         self._rounds.labels(outcome).observe(duration_s)
+
+    def note_wait(self, seconds: float) -> None:
+        """Take note of how long a cluster waited for its turn."""
+        self._queue_wait.observe(seconds)
 
     def write(self, caches: Caches, *, queued: int, is_leading: bool) -> bytes:
         """Return all numbers as text."""

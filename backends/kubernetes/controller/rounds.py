@@ -65,6 +65,7 @@ class Rounds:
     async def _work(self, reconcile: Reconcile) -> None:
         while True:
             name = await self._queue.get()
+            self._metrics.note_wait(self._queue.waited_s(name))
             try:
                 delay_s = await self._look(name, reconcile)
             finally:

@@ -33,6 +33,17 @@ async def test_a_key_woken_during_its_work_comes_back_after_done_and_not_before(
     assert len(queue) == 0
 
 
+async def test_it_tells_how_long_a_key_has_waited():
+    queue, loop = KeyedQueue[str](), asyncio.get_running_loop()
+    begun = loop.time()
+    queue.wake("a")
+    await eventually(lambda: loop.time() - begun > 0.02, every=0.01)
+
+    waited_s = queue.waited_s(await queue.get())
+
+    assert 0.02 < waited_s <= loop.time() - begun
+
+
 async def test_two_workers_never_hold_the_same_key():
     queue = KeyedQueue[int]()
     held: set[int] = set()
