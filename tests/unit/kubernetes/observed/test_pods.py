@@ -23,6 +23,7 @@ def disrupted(reason, **status):
     }
 
 
+LIMIT = {"limits": {"memory": "2Gi", "cpu": "1"}}
 INIT_FAILED = {
     "phase": "Failed",
     "initContainerStatuses": [
@@ -305,3 +306,30 @@ def test_bytes_and_mappings_give_the_same() -> None:
 def test_what_is_no_pod_is_refused() -> None:
     with pytest.raises(ValueError, match="metadata"):
         parse_pod(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("containers", "want"),
+    [
+        pytest.param(
+            [{"name": "other"}, {"name": "dask-worker", "resources": LIMIT}],
+            "its limit is 2Gi",
+            id="limit",
+        ),
+        pytest.param(
+            [{"name": "dask-worker", "resources": {"requests": {"cpu": 1}}}],
+            "",
+            id="no limit",
+        ),
+        pytest.param([{"name": "dask-worker"}], "", id="no resources"),
+        pytest.param([], "", id="no container"),
+    ],
+)
+@pytest.mark.parametrize("encode", [dict, lambda pod: json.dumps(pod).encode()])
+def test_out_of_memory_is_told_with_what_there_was(containers, want, encode):
+    pod = pods.a_pod(0, status=pods.OOM_KILLED)
+    pod["spec"] = {"containers": containers}
+
+    found = parse_pod(encode(pod))
+
+    assert (found.cause, found.text) == (Cause.OOM_KILLED, want)
