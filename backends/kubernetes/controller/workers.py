@@ -62,7 +62,9 @@ class WorkerPods:
             refused = [error for error in errors if error is not None]
             if refused:
                 memory, now = seen.memory, self._clock.now()
-                memory.create_failures += 1
+                is_stuck = begin == 0 and len(refused) == len(batch)
+                # Where some were made, the rest has not been refused in a row.
+                memory.create_failures = memory.create_failures + 1 if is_stuck else 1
                 memory.worker_refusal = read_refusal(
                     refused[0], now, memory.create_failures
                 )
