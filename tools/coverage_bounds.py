@@ -33,6 +33,7 @@ WHOLE = (
     "backends/kubernetes/backend/sharing.py",
     "backends/kubernetes/backend/targets.py",
     "backends/kubernetes/crd/*.py",
+    "backends/kubernetes/customise/*.py",
     "backends/kubernetes/desired/*.py",
     "backends/kubernetes/observed/*.py",
     "backends/kubernetes/planning/*.py",
