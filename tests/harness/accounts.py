@@ -77,11 +77,21 @@ class Account:
 
 
 def create_namespace(
-    api: KubeApi, prefix: str = "test", *, labels: Mapping[str, str] | None = None
+    api: KubeApi,
+    prefix: str = "test",
+    *,
+    labels: Mapping[str, str] | None = None,
+    name: str = "",
 ) -> str:
-    """Make a namespace with a new name, in which pods may be made at once."""
+    """Make a namespace in which pods may be made at once.
+
+    Parameters
+    ----------
+    name
+        Instead of a new one that begins with ``prefix``.
+    """
     drawn = random.SystemRandom().choices(_SUFFIX, k=8)
-    name = f"{prefix}-{''.join(drawn)}"
+    name = name or f"{prefix}-{''.join(drawn)}"
     metadata = {"name": name, "labels": dict(labels or {})}
     api.post("/api/v1/namespaces", {"metadata": metadata})
     # Without it the API server refuses pods; the controllers come to it later, or

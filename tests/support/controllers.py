@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import urllib.request
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -102,6 +103,11 @@ class ControllerProcess:
 
     def read_log(self) -> str:
         return self.log.read_text()
+
+    def ask(self, path: str) -> str:
+        """GET a text of its probes and metrics."""
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=30) as answer:
+            return str(answer.read().decode())
 
 
 class Site:

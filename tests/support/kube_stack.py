@@ -8,12 +8,14 @@ they would on any cluster: one public port, and a Service before the API servers
 import base64
 import json
 import sys
+import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.harness.accounts import create_account, create_namespace
 from tests.harness.node import ADDRESS, Node
@@ -76,6 +78,8 @@ class KubeStack:
         Of `KubeClusterConfig`, for both kinds of processes.
     extra
         More lines of the API servers' configuration.
+    namespaces
+        Names of the gateway's own and of two targets; "" draws one.
 
     Attributes
     ----------
@@ -97,6 +101,7 @@ class KubeStack:
         number: int = 2,
         settings: dict[str, object] | None = None,
         extra: str = "",
+        namespaces: tuple[str, str, str] = ("", "", ""),
     ) -> None:
         plane = node.control_plane
         api = plane.client()
@@ -104,8 +109,8 @@ class KubeStack:
         self.folder = folder
         self._number = number
         self._extra = extra
-        home = create_namespace(api, "gateway")
-        targets = tuple(create_namespace(api, "team") for _ in range(2))
+        home = create_namespace(api, "gateway", name=namespaces[0])
+        targets = tuple(create_namespace(api, "team", name=n) for n in namespaces[1:])
         self._settings = settings or SMALL
         self.site = Site(plane, home, targets, folder, cluster_settings=self._settings)
         self.api = api
@@ -178,14 +183,28 @@ class KubeStack:
         finally:
             waiting.kill()
 
-    def get(self, path: str, *, user: str = "alice") -> object:
+    def get(self, path: str, *, user: str = "alice") -> Any:
         """GET a JSON document of the API as ``user``."""
+        return json.loads(self.get_text(path, user=user))
+
+    def find(self, path: str, *, user: str = "alice") -> Any:
+        """GET a JSON document; ``None`` where there is none."""
+        try:
+            return self.get(path, user=user)
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+
+    def get_text(self, path: str, *, user: str = "alice") -> str:
+        """GET a text of the API as ``user``."""
         token = base64.b64encode(f"{user}:{PASSWORD}".encode()).decode()
         request = urllib.request.Request(
             f"{self.address}{path}", headers={"Authorization": f"Basic {token}"}
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+            return str(answer.read().decode())
 
     def stop(self) -> None:
         """End all of it at once, and have its namespaces go."""
