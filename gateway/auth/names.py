@@ -31,3 +31,14 @@ def parse_user_name(name: object) -> str:
     if any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in name):
         raise Unauthenticated("the user name holds characters that no name has")
     return name
+
+
+def is_storable(text: str) -> bool:
+    r"""Return whether UTF-8 and every store can hold ``text``.
+
+    Examples
+    --------
+    >>> is_storable("zoë"), is_storable("\ud800"), is_storable("\0")
+    (True, False, False)
+    """
+    return "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)

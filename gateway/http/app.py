@@ -1,5 +1,6 @@
 """Put the REST API together."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import structlog
@@ -22,6 +23,9 @@ from gateway.http.records import RECORDS, Records
 from gateway.http.routes import ROUTES
 from gateway.http.services import SERVICES, AppServices
 from gateway.http.waits import HELD, HeldCalls
+
+# Under the time that a supervisor gives a process which it stops.
+_CLEANUP_S = 10.0
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +76,12 @@ async def _run_authenticator(app: web.Application) -> AsyncIterator[None]:
     authenticator = app[SERVICES].authenticator
     await authenticator.setup(app)
     yield
-    await authenticator.cleanup()
+    try:
+        async with asyncio.timeout(_CLEANUP_S):
+            await authenticator.cleanup()
+    except Exception:
+        # The backend's own cleanup must not suffer from a site's code.
+        log.exception("authenticator's cleanup failed")
 
 
 async def _run_backend(app: web.Application) -> AsyncIterator[None]:

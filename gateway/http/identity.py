@@ -5,11 +5,11 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.auth.names import parse_user_name
 from gateway.auth.session import Sessions
 from gateway.domain.errors import Unauthenticated
 from gateway.domain.names import is_cluster_name
 from gateway.domain.user import User
+from gateway.http.asking import ask_user, let_change
 from gateway.http.browsers import (
     SAFE_METHODS,
     check_same_origin,
@@ -85,15 +85,11 @@ async def authenticate(request: web.Request) -> Identity:
     Raises
     ------
     Unauthenticated, aiohttp.web.HTTPException
-        As it says, and if it names nobody.
+        As it says, and if the name that it was shown can be nobody's.
+    BackendError
+        If it does not answer, or with what cannot be a user.
     """
-    # A site's own class may return any object that looks like a user.
-    found: Any = await request.app[SERVICES].authenticator.authenticate(request)
-    user, context = found if isinstance(found, tuple) else (found, None)
-    name = parse_user_name(getattr(user, "name", None))
-    if not isinstance(user, User):
-        groups = getattr(user, "groups", None) or ()
-        user = User(name, groups, bool(getattr(user, "admin", False)))
+    user, context = await ask_user(request.app[SERVICES].authenticator, request)
     return Identity(user, is_fresh=True, context=context)
 
 
@@ -140,7 +136,7 @@ async def finish(request: web.Request, response: web.StreamResponse) -> None:
         return
     request[_IDENTITY] = replace(identity, is_fresh=False)
     services, settings = request.app[SERVICES], get_settings(request)
-    await services.authenticator.pre_response(request, response, identity.context)
+    await let_change(services.authenticator, request, response, identity.context)
     value = request.app[SESSIONS].issue(identity.user)
     if value is None or (is_browser(request) and not may_browsers_log_in(settings)):
         return

@@ -223,9 +223,6 @@ class TestSitesOwnAuthenticators:
             User(""),
             User(" alice"),
             User("al\nice"),
-            User(None),
-            None,
-            "alice",
             SimpleNamespace(name=""),
         ],
     )
