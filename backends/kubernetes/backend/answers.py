@@ -14,7 +14,7 @@ from gateway.domain.cluster import Cluster, PublicStatus
 from gateway.domain.credentials import KeyPair
 
 _MOST: Final = 20_000
-_MOST_WITH_KEYS: Final = 2048
+_MOST_WITH_KEYS: Final = 10_000
 _MOST_LISTS: Final = 256
 
 _ListKey = tuple[str | None, frozenset[PublicStatus]]

@@ -284,11 +284,13 @@ class KubeBackend(KubeBackendSettings):
         return await run.relay.list_events(name)
 
     async def list_workers(self, name: str) -> Sequence[Worker]:
-        """Return workers of a cluster by ordinal."""
-        cluster = await self._run.store.get(name)
+        """Return workers of a cluster by ordinal, ended ones of late included."""
+        run = self._run
+        cluster = await run.store.get(name)
         if not accepts_requests(cluster):
             return ()
-        return build_workers(cluster, self._reports.get(cluster.uid))
+        pods = await run.relay.list_workers(name)
+        return build_workers(cluster, self._reports.get(cluster.uid), pods)
 
     async def read_logs(self, name: str, query: LogQuery) -> AsyncIterator[str]:
         """Yield log lines without their newline, oldest first."""

@@ -32,11 +32,11 @@ from gateway.ports import Clock
 
 # 32 bytes each, and some 2 KB.
 _MOST_TOKENS: Final = 50_000
-_MOST_CLIENTS: Final = 2048
+_MOST_CLIENTS: Final = 10_000
 # A wrong token makes us look again at most so often: its Secret may be a new one.
 _LOOK_AGAIN_S: Final = 10.0
-# Making keys is a millisecond of the processor each; several threads gain nothing.
-_MAKERS: Final = 4
+# Of clusters that get their keys at once; each takes some milliseconds of a thread.
+_MAKERS: Final = 16
 
 # Each client's leaf is replaced so long after it was made.
 PERIOD: Final = CLIENT_LIFETIME - RENEW_BEFORE

@@ -1,4 +1,4 @@
-"""Logs and events from the controller's replicas, which alone may read them.
+"""Logs, events and workers from the controller's replicas, which alone may read them.
 
 The API server has no rights where the pods are. Any replica answers, leader or
 not; where none does, what the cluster's own status keeps is told.
@@ -24,7 +24,7 @@ from backends.kubernetes.backend.kept import (
     merge_events,
 )
 from backends.kubernetes.crd.values import DaskCluster
-from gateway.domain.cluster import ClusterEvent, EventType
+from gateway.domain.cluster import ClusterEvent, EventType, Worker
 from gateway.domain.errors import Unavailable
 from gateway.ports import Clock, LogQuery
 
@@ -42,6 +42,7 @@ _LONGEST_LINE: Final = 2**18
 _AWAY: Final = "ControllerAway"
 
 _EVENTS: Final = msgspec.json.Decoder(list[ClusterEvent])
+_WORKERS: Final = msgspec.json.Decoder(list[Worker])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,26 @@ class Relay:
             why = str(error)
         log.warning("events are incomplete", cluster=name, reason=why)
         return merge_events((), (*kept, self._tell_away(why)))
+
+    async def list_workers(self, name: str) -> Sequence[Worker] | None:
+        """Return the workers of a cluster that have pods, by ordinal.
+
+        Returns
+        -------
+        sequence or None
+            ``None`` if no controller can tell.
+        """
+        try:
+            async with self._ask(f"/v1/clusters/{name}/workers", {}) as answer:
+                if answer is None:
+                    return None
+                return _WORKERS.decode(await answer.read())
+        except (aiohttp.ClientError, OSError, TimeoutError, Unavailable) as error:
+            why = str(error) or type(error).__name__
+        except msgspec.DecodeError as error:
+            why = f"a controller said what is no list of workers: {error}"
+        log.warning("workers are incomplete", cluster=name, reason=why)
+        return None
 
     async def read_logs(self, name: str, query: LogQuery) -> AsyncGenerator[str]:
         """Yield log lines, oldest first; closing the iterator ends the call.

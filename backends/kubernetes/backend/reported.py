@@ -1,6 +1,9 @@
 """A ``DaskCluster`` as the API reports it. Pure."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from backends.kubernetes.crd.values import DaskCluster
 from backends.kubernetes.observed.worker_set import parse_worker_set
@@ -14,8 +17,11 @@ from gateway.domain.cluster import (
     derive_status,
 )
 from gateway.domain.credentials import KeyPair
-from gateway.domain.names import format_worker_name
+from gateway.domain.names import format_worker_name, parse_worker_ordinal
 from gateway.domain.sync import SyncReport
+
+# What a scheduler reports is a user's to choose.
+_MAX_TEXT: Final = 500
 
 
 def find_status(cluster: DaskCluster) -> PublicStatus:
@@ -53,43 +59,55 @@ def build_cluster(cluster: DaskCluster, *, client: KeyPair | None = None) -> Clu
 
 
 def build_workers(
-    cluster: DaskCluster, report: SyncReport | None
+    cluster: DaskCluster,
+    report: SyncReport | None,
+    pods: Sequence[Worker] | None,
 ) -> tuple[Worker, ...]:
-    """Return the workers that ought to exist, by ordinal.
+    """Return the workers that ought to exist, and ended ones of late, by ordinal.
 
     Parameters
     ----------
     report
         What the scheduler has last told this process, if anything.
-
-    Notes
-    -----
-    When each began is the controller's to know; here it is when the cluster did.
+    pods
+        What the controller tells of those that have pods; ``None`` if it is away.
+        Then when each began is not known, and is said to be when the cluster did.
     """
     found = parse_worker_set(cluster.status.workers)
-    ordinals = sorted(found.members) if found is not None else ()
+    known = {worker.name: worker for worker in pods or ()}
     since_ms = _to_ms(cluster.status.start_time or cluster.created) or 0
-    return tuple(
-        _build_worker(format_worker_name(cluster.name, n), cluster, report, since_ms)
-        for n in ordinals
-    )
+    for ordinal in found.members if found is not None else ():
+        name = format_worker_name(cluster.name, ordinal)
+        if name not in known:
+            state = WorkerState.STARTING if pods is not None else _guess(cluster)
+            known[name] = Worker(name, state, since_ms)
+    named = ((parse_worker_ordinal(cluster.name, n), n) for n in known)
+    ours = sorted((ordinal, n) for ordinal, n in named if ordinal is not None)
+    return tuple(_refine(known[name], report) for _, name in ours)
 
 
-def _build_worker(
-    name: str, cluster: DaskCluster, report: SyncReport | None, since_ms: int
-) -> Worker:
-    state, message = WorkerState.STARTING, ""
-    if report is None:
-        workers = cluster.status.workers
-        if workers.ready and not workers.starting:
-            state = WorkerState.RUNNING
-    elif name in report.draining:
-        state = WorkerState.DRAINING
+def _guess(cluster: DaskCluster) -> WorkerState:
+    workers = cluster.status.workers
+    is_whole = workers.ready > 0 and workers.starting == 0
+    return WorkerState.RUNNING if is_whole else WorkerState.STARTING
+
+
+def _refine(worker: Worker, report: SyncReport | None) -> Worker:
+    """Return a worker with what its scheduler says: whether it is connected."""
+    if report is None or worker.stop_ms is not None:
+        return worker
+    name = worker.name
+    if name in report.draining:
+        message = worker.message
         if name in report.held:
-            message = f"cannot leave yet: {report.held[name][:500]}"
-    elif name in report.workers:
-        state = WorkerState.RUNNING
-    return Worker(name, state, since_ms, message=message)
+            message = f"cannot leave yet: {report.held[name][:_MAX_TEXT]}"
+        return replace(worker, state=WorkerState.DRAINING, message=message)
+    if name in report.workers:
+        return replace(worker, state=WorkerState.RUNNING)
+    if worker.state is WorkerState.RUNNING:
+        message = worker.message or "runs, but is not connected to the scheduler"
+        return replace(worker, state=WorkerState.STARTING, message=message)
+    return worker
 
 
 def _find_reason(cluster: DaskCluster) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 Every replica serves them, leader or not, on an internal port. The caller shows the
 token that only the chart's Secret holds; whose cluster it is was decided by the API
-server. Two routes:
+server. Three routes:
 
 * ``GET /v1/clusters/{name}/logs``: lines of text as they come. Parameters:
   ``component`` (scheduler, worker), ``worker`` (a worker's name; without it all of
@@ -10,6 +10,8 @@ server. Two routes:
 * ``GET /v1/clusters/{name}/events``: a JSON list of what the controller has told of
   the cluster and Kubernetes of its pods, with the fields of
   `gateway.domain.cluster.ClusterEvent`.
+* ``GET /v1/clusters/{name}/workers``: a JSON list of the workers that have pods, with
+  the fields of `gateway.domain.cluster.Worker`.
 
 A replica that has not seen everything yet answers 503: ask another.
 """
@@ -36,6 +38,7 @@ from backends.kubernetes.controller.telling import (
 from backends.kubernetes.crd.values import DaskCluster
 from backends.kubernetes.names import KIND, SCHEDULER_CONTAINER, WORKER_CONTAINER
 from backends.kubernetes.observed.pods import PodView
+from backends.kubernetes.planning.reporting import build_pod_workers
 from gateway.domain.cluster import ClusterEvent, EventType
 
 _MOST_TAIL: Final = 10_000
@@ -102,6 +105,7 @@ def build_relay(
     app = web.Application(middlewares=[check_token])
     app.router.add_get("/v1/clusters/{name}/logs", relay.answer_logs)
     app.router.add_get("/v1/clusters/{name}/events", relay.answer_events)
+    app.router.add_get("/v1/clusters/{name}/workers", relay.answer_workers)
     return app
 
 
@@ -139,6 +143,16 @@ class _Relay:
         told.sort(key=lambda event: event.time_ms)
         return web.Response(
             body=msgspec.json.encode(told), content_type="application/json"
+        )
+
+    async def answer_workers(self, request: web.Request) -> web.Response:
+        cluster = self._caches.find_cluster(request.match_info["name"])
+        if cluster is None:
+            return web.Response(status=404, text="no such cluster")
+        pods = self._caches.pods_of(cluster.name, cluster.spec.target_namespace)
+        return web.Response(
+            body=msgspec.json.encode(build_pod_workers(pods)),
+            content_type="application/json",
         )
 
     async def _read_own(self, cluster: DaskCluster) -> Iterable[ClusterEvent]:

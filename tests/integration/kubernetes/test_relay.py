@@ -235,3 +235,16 @@ async def test_lines_of_any_length_and_bytes_are_passed_on() -> None:
     assert lines[-1] == "end"
     assert "".join(lines[2:-1]) == "x" * 600_000
     assert max(map(len, lines)) <= 2**18
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [(b"nonsense", 200), (b"[{}]", 200), (b"busy", 503)]
+)
+async def test_a_list_of_workers_that_cannot_be_had_is_none(
+    serve, tmp_path, body, status
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body, status=status)
+
+    async with relay(tmp_path, await serve(answer)) as asked:
+        assert await asked.list_workers("c1") is None

@@ -12,7 +12,7 @@ from backends.kubernetes.backend.relay import Relay, RelaySettings
 from backends.kubernetes.crd.parsing import parse_dask_cluster
 from backends.kubernetes.crd.values import DaskCluster
 from gateway.aio.clock import SystemClock
-from gateway.domain.cluster import ClusterEvent
+from gateway.domain.cluster import ClusterEvent, Worker, WorkerState
 from gateway.domain.errors import Unavailable
 from gateway.ports import LogQuery
 from tests.harness.control_plane import ControlPlane
@@ -21,7 +21,8 @@ from tests.harness.node import Node
 from tests.harness.service import answers
 from tests.support.controllers import ControllerProcess, Site
 from tests.support.eventually import eventually
-from tests.support.kubelet import StandInKubelet
+from tests.support.kubelet import UNSCHEDULABLE, StandInKubelet
+from tests.support.pod_fates import RUNS, Fate
 from tests.support.sources import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -132,6 +133,41 @@ async def test_any_replica_tells_what_happened_and_the_status_if_none_is_left(
     assert "cannot connect" in left["ControllerAway"].message
     # What the cluster waits for is still told.
     assert "WaitingForSync" in left
+
+
+async def test_a2_32_each_worker_is_told_with_what_it_waits_for(
+    site: Site, kubelet: StandInKubelet
+) -> None:
+    kubelet.decide = lambda pod: (
+        Fate(hold=UNSCHEDULABLE)
+        if pod["metadata"]["name"] in {"c1-worker-1", "c1-worker-2"}
+        else RUNS
+    )
+    replica = site.start_controller()
+    try:
+        site.make_cluster("c1", replicas=4)
+        await eventually(lambda: site.pods("c1"), within=WITHIN)
+        site.sync("c1")
+
+        async def tells() -> list[Worker]:
+            found = await asked.list_workers("c1") or ()
+            states = [worker.state for worker in found]
+            assert states.count(WorkerState.RUNNING) == 2, found
+            assert states.count(WorkerState.STARTING) == 2, found
+            assert all("fits on no node" in found[n].message for n in (1, 2)), found
+            return list(found)
+
+        async with relay(replica) as asked:
+            workers = await eventually(tells, within=WITHIN, every=0.2)
+            replica.kill()
+            away = await asked.list_workers("c1")
+            nothing = await asked.list_workers("nothing")
+    finally:
+        kubelet.decide = lambda _: RUNS
+
+    assert [worker.name for worker in workers] == [f"c1-worker-{n}" for n in range(4)]
+    assert all(worker.start_ms > 0 for worker in workers)
+    assert away is nothing is None
 
 
 async def test_lines_of_real_pods_come_as_they_are_written(real_site: Site) -> None:

@@ -17,7 +17,7 @@ from backends.kubernetes.crd.values import (
     Owner,
     WorkersStatus,
 )
-from gateway.domain.cluster import ClusterPhase, PublicStatus, WorkerState
+from gateway.domain.cluster import ClusterPhase, PublicStatus, Worker, WorkerState
 from gateway.domain.credentials import KeyPair
 from gateway.domain.sync import SyncReport
 
@@ -107,10 +107,17 @@ REPORT = SyncReport(
 )
 
 
-def test_workers_are_as_their_scheduler_tells() -> None:
-    status = ClusterStatus(workers=WORKERS, start_time=NOW)
+def list_workers(workers: WorkersStatus | None, report=None, pods=None):
+    status = ClusterStatus(workers=workers or WorkersStatus(), start_time=NOW)
+    return build_workers(cluster(status=status), report, pods)
 
-    found = build_workers(cluster(status=status), REPORT)
+
+def pod(ordinal: int, state: WorkerState, **fields: object) -> Worker:
+    return Worker(f"c1-worker-{ordinal}", state, 5, **fields)
+
+
+def test_workers_are_as_their_scheduler_tells() -> None:
+    found = list_workers(WORKERS, REPORT)
 
     assert [(w.name, w.state, w.message) for w in found] == [
         ("c1-worker-1", WorkerState.RUNNING, ""),
@@ -132,19 +139,46 @@ def test_workers_are_as_their_scheduler_tells() -> None:
         (WorkersStatus(next=4, members="1", ready=1, starting=1), WorkerState.STARTING),
     ],
 )
-def test_without_a_report_all_run_only_if_none_starts(workers, want) -> None:
-    found = build_workers(cluster(status=ClusterStatus(workers=workers)), None)
-
-    assert {w.state for w in found} == {want}
+def test_with_nobody_to_ask_all_run_only_if_none_starts(workers, want) -> None:
+    assert {w.state for w in list_workers(workers)} == {want}
 
 
-def test_a_member_that_the_scheduler_does_not_have_is_starting() -> None:
-    status = ClusterStatus(workers=WorkersStatus(next=9, members="8"))
+def test_what_pods_do_is_told_with_their_times_and_words() -> None:
+    pods = [
+        pod(10, WorkerState.STARTING, message="fits on no node"),
+        pod(1, WorkerState.RUNNING),
+        pod(0, WorkerState.FAILED, stop_ms=9, message="was killed"),
+        Worker("gpu", WorkerState.RUNNING, 5),
+    ]
 
-    (found,) = build_workers(cluster(status=status), REPORT)
+    found = list_workers(WorkersStatus(next=11, members="1-2,10"), None, pods)
 
-    assert found.state is WorkerState.STARTING
+    assert [(w.name, w.state, w.message) for w in found] == [
+        ("c1-worker-0", WorkerState.FAILED, "was killed"),
+        ("c1-worker-1", WorkerState.RUNNING, ""),
+        ("c1-worker-2", WorkerState.STARTING, ""),
+        ("c1-worker-10", WorkerState.STARTING, "fits on no node"),
+    ]
+    assert [w.start_ms for w in found] == [5, 5, NOW_MS, 5]
+
+
+def test_a_pod_that_runs_is_a_worker_once_its_scheduler_has_it() -> None:
+    pods = [
+        pod(1, WorkerState.RUNNING),
+        pod(4, WorkerState.RUNNING),
+        pod(5, WorkerState.STARTING),
+        pod(6, WorkerState.STOPPED, stop_ms=9),
+    ]
+
+    found = list_workers(WorkersStatus(next=7, members="1,4-5"), REPORT, pods)
+
+    assert [(w.state, w.message) for w in found] == [
+        (WorkerState.RUNNING, ""),
+        (WorkerState.STARTING, "runs, but is not connected to the scheduler"),
+        (WorkerState.STARTING, ""),
+        (WorkerState.STOPPED, ""),
+    ]
 
 
 def test_without_a_worker_set_there_are_no_workers() -> None:
-    assert build_workers(cluster(), None) == ()
+    assert list_workers(None) == ()
