@@ -112,7 +112,7 @@ class KubeBackend(KubeBackendSettings):
             instance=self.gateway_instance,
             labels=self.common_labels,
             annotations=self.common_annotations,
-            now=self.clock.now(),
+            now=self._run.clock.now(),
         )
 
     async def setup(self, app: web.Application) -> None:
@@ -264,8 +264,9 @@ class KubeBackend(KubeBackendSettings):
 
     async def sync(self, name: str, report: SyncReport) -> SyncReply:
         """Take a scheduler's report, write what changed, return what is wanted."""
-        now = self.clock.now()
-        after, _ = await self._run.store.change(
+        run = self._run
+        now = run.clock.now()
+        after, _ = await run.store.change(
             name,
             lambda cluster: (take_report(cluster, report, self._defaults, now), None),
             generation=report.seen,
@@ -371,5 +372,5 @@ class KubeBackend(KubeBackendSettings):
         return outcome
 
     def _promise(self, cluster: DaskCluster, workers: int) -> Promise:
-        now_ms = round(self.clock.now().timestamp() * 1000)
+        now_ms = round(self._run.clock.now().timestamp() * 1000)
         return make_promise(find_shape(cluster), workers, now_ms)

@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from backends.kubernetes.api.client import KubeClient
+from backends.kubernetes.api.connection import load_connection
 from backends.kubernetes.api.errors import KubeError, NoNamespace
 from backends.kubernetes.backend.calls import PatientCalls
 from backends.kubernetes.backend.config import KubeBackendSettings
@@ -85,6 +86,11 @@ class Runtime:
     routes: RoutesPage | None
 
     @property
+    def clock(self) -> Clock:
+        """The API server's time, which stands in all objects."""
+        return self.client.clock
+
+    @property
     def namespace(self) -> str:
         """The gateway's own."""
         return self.client.namespace
@@ -107,7 +113,10 @@ async def start_runtime(
     Unavailable
         If it does not answer within half a minute.
     """
-    client = await KubeClient.connect(settings.kubeconfig, settings.kube_context)
+    connection = await load_connection(settings.kubeconfig, settings.kube_context)
+    client = KubeClient(connection, clock=clock)
+    # From here on it is the API server's: this machine's may be wrong.
+    clock = client.clock
     stack.push_async_callback(client.close)
     calls = PatientCalls(settings.k8s_api_timeout)
     store = ClusterStore(client, calls, clock)

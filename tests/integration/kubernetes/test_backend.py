@@ -397,8 +397,8 @@ async def test_a_settled_cluster_costs_no_call(site, audit) -> None:
 
 async def test_firsts_are_written_once_by_whichever_replica(site) -> None:
     one, two = site.make_backend(), site.make_backend()
-    two.clock = Later(timedelta(hours=1))
     async with running(one, two):
+        two._run.client.clock = Later(timedelta(hours=1))
         name = await one.start_cluster(ALICE, {})
         report = SyncReport(protocol=1, workers=(f"{name}-worker-0",))
 
@@ -444,6 +444,30 @@ async def test_an_idle_cluster_is_stopped_by_its_own_report(site) -> None:
         cluster = await backend.get_cluster(name)
         assert cluster.status is PublicStatus.STOPPING
         assert cluster.reason == "IdleTimeout"
+
+
+async def test_r8_a_clock_that_is_wrong_by_days_ends_nothing_and_orders_nothing(
+    site,
+) -> None:
+    settings = {"max_lifetime": 3600}
+    right, wrong = (
+        site.make_backend(config=Config({"KubeClusterConfig": settings}))
+        for _ in range(2)
+    )
+    wrong.clock = Later(timedelta(days=400))
+    async with running(right, wrong):
+        names = [await b.start_cluster(ALICE, {}) for b in (wrong, right, wrong)]
+        await KubeSubject([wrong], site).run(names[0])
+
+        assert (await wrong.sync(names[0], REPORT)).active
+        client = (await wrong.get_cluster(names[0])).client
+        assert client.certificate == site.master(names[0])["client.crt"]
+
+        async def all_are_listed() -> bool:
+            found = await right.list_clusters("alice")
+            return {c.name for c in found} == set(names)
+
+        await eventually(all_are_listed)
 
 
 # Keys.
@@ -542,3 +566,6 @@ class Later(SystemClock):
 
     def now(self) -> datetime:
         return super().now() + self._ahead
+
+    def note(self, date: str, sent_s: float) -> None:
+        """Learn nothing from the API server."""
