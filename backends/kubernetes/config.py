@@ -28,6 +28,7 @@ from backends.kubernetes.controller.settings import (
 )
 from backends.kubernetes.desired.blueprint import RouteSettings, Settings
 from backends.kubernetes.names import LABEL_NAME, MANAGED_BY
+from backends.routing.settings import is_prefix
 from gateway.config.section import Section
 from gateway.config.traits import Address, LogLevel, Seconds
 from gateway.domain.errors import ConfigError
@@ -182,7 +183,20 @@ class KubeController(KubeSettings):
 
     proxy_web_middlewares: Any = List(
         Dict(),
-        help="Middlewares of dashboards: `{'name': ..., 'namespace': ...}`.",
+        help="""
+        Middlewares of the platform's for dashboards: `{'name': ..., 'namespace': ...}`.
+        They come before the gateway's own, which ask for a login, strip the path and
+        keep credentials away.
+        """,
+    ).tag(config=True)
+
+    proxy_login_url = Unicode(
+        help="""
+        URL at which Traefik asks whether a visitor may see a dashboard, with
+        `ingressroute`: `/api/v1/dashboard-auth` of the API, not by way of Traefik.
+
+        By default it is made of `api_url`.
+        """,
     ).tag(config=True)
 
     run_as_user = Integer(
@@ -315,6 +329,11 @@ class KubeController(KubeSettings):
                 "KubeController.backoff_base_delay: must be > 0 and at most "
                 "backoff_max_delay"
             )
+        if not is_prefix(self.proxy_prefix):
+            problems.append(
+                f"KubeController.proxy_prefix: {self.proxy_prefix!r} is no path of "
+                "letters, digits, ., ~, - and _"
+            )
         if self.api_ca_file and not Path(self.api_ca_file).is_file():
             problems.append("KubeController.api_ca_file: no such file")
         return problems
@@ -346,6 +365,7 @@ class KubeController(KubeSettings):
                 (entry["name"], entry.get("namespace", ""))
                 for entry in self.proxy_web_middlewares
             ),
+            login_url=self.proxy_login_url,
         )
 
 

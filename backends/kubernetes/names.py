@@ -15,6 +15,8 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "DaskCluster"
 PLURAL: Final = "daskclusters"
 
+TRAEFIK_API_VERSION: Final = "traefik.io/v1alpha1"
+
 # `<name>-worker-<9 digits>` is a pod's host name, which has 63 characters.
 MAX_NAME: Final = 46
 
@@ -69,6 +71,7 @@ class Component(StrEnum):
     WORKER = "dask-worker"
     CREDENTIALS = "credentials"
     PLUGIN = "scheduler-plugin"
+    MIDDLEWARE = "middleware"
 
 
 class Child(StrEnum):
@@ -89,6 +92,12 @@ class Child(StrEnum):
     def is_route(self) -> bool:
         """True for the children that only the ``ingressroute`` mode has."""
         return self in (Child.ROUTE_HTTP, Child.ROUTE_TCP)
+
+
+class MiddlewareRef(NamedTuple):
+    """A Middleware that the dashboards of a namespace share, in ``ingressroute``."""
+
+    kind: str
 
 
 class WorkerRef(NamedTuple):

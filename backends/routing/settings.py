@@ -107,6 +107,17 @@ def is_host(text: str) -> bool:
         return False
 
 
+def is_prefix(text: str) -> bool:
+    """Return whether a rule may hold ``text`` as what every public path starts with.
+
+    Examples
+    --------
+    >>> [is_prefix(t) for t in ("", "/services/dask", "dask", "/a`b", "/../a")]
+    [True, True, False, False, False]
+    """
+    return _PREFIX.match(text) is not None
+
+
 def is_port(port: int) -> bool:
     """Return whether a server can listen on TCP port ``port``."""
     return 0 < port <= _MAX_PORT
@@ -215,7 +226,7 @@ def _is_origin(url: str) -> bool:
 
 def _name_problems(settings: RoutingSettings) -> list[str]:
     problems = []
-    if not _PREFIX.match(settings.prefix):
+    if not is_prefix(settings.prefix):
         problems.append(
             "Proxy.prefix must be a path of letters, digits, ., ~, - and _ that "
             f"starts with /, or empty, got {settings.prefix!r}"

@@ -54,6 +54,7 @@ LEASES: Final = Resource("/apis/coordination.k8s.io/v1", "leases")
 CLUSTERS: Final = Resource(f"/apis/{API_VERSION}", PLURAL)
 HTTP_ROUTES: Final = Resource("/apis/traefik.io/v1alpha1", "ingressroutes")
 TCP_ROUTES: Final = Resource("/apis/traefik.io/v1alpha1", "ingressroutetcps")
+MIDDLEWARES: Final = Resource("/apis/traefik.io/v1alpha1", "middlewares")
 CLUSTER_ROLES: Final = Resource("/apis/rbac.authorization.k8s.io/v1", "clusterroles")
 
 

@@ -1,6 +1,7 @@
 """Create the fixed children of a cluster, and judge whose a taken name is."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +13,7 @@ from backends.kubernetes.api.errors import AlreadyExists, KubeError, NotFound
 from backends.kubernetes.api.resources import (
     CONFIG_MAPS,
     HTTP_ROUTES,
+    MIDDLEWARES,
     PODS,
     SECRETS,
     SERVICES,
@@ -26,6 +28,7 @@ from backends.kubernetes.controller.writes import Writes
 from backends.kubernetes.credentials import ensure_credentials
 from backends.kubernetes.desired.blueprint import Blueprint
 from backends.kubernetes.desired.members import make_member
+from backends.kubernetes.desired.middlewares import KINDS
 from backends.kubernetes.names import (
     ANNOTATION_CLUSTER_UID,
     LABEL_INSTANCE,
@@ -84,6 +87,8 @@ class Children:
         self._caches = caches
         self._owners = owners
         self._clock = clock
+        # Of each namespace; they are immutable, and nobody takes them away.
+        self._middlewares: set[tuple[str, str]] = set()
 
     async def create(self, seen: Round, blueprint: Blueprint, child: Child) -> str:
         """Create ``child``, or find that it is there.
@@ -135,8 +140,23 @@ class Children:
                 clock=self._clock,
             )
             seen.memory.ca = credentials.ca_certificate
+        if child is Child.ROUTE_HTTP:
+            await self._ensure_middlewares(seen, blueprint)
         manifest = make_member(blueprint, child, credentials)
         return await self._writes.create(_RESOURCES[child], manifest)
+
+    async def _ensure_middlewares(self, seen: Round, blueprint: Blueprint) -> None:
+        """Make what routes of the namespace refer to, unless this process has."""
+        place = seen.cluster.spec.target_namespace
+        shared = replace(blueprint, owner=await self._owners.find(place))
+        for ref in KINDS:
+            manifest = make_member(shared, ref)
+            key = place, manifest["metadata"]["name"]
+            if key in self._middlewares:
+                continue
+            with suppress(AlreadyExists):
+                await self._writes.create(MIDDLEWARES, manifest)
+            self._middlewares.add(key)
 
     def _note(self, seen: Round, child: Child, raw: bytes) -> str:
         seen.memory.refusals.pop(child, None)

@@ -86,13 +86,18 @@ class RouteSettings:
     prefix
         What every public path starts with; "" for the root.
     middlewares
-        ``(name, namespace)`` of middlewares for dashboards, in this order.
+        ``(name, namespace)`` of the platform's own middlewares for dashboards, in
+        this order; they come before ours. "" is the cluster's namespace.
+    login_url
+        Whom Traefik asks whether a visitor may see a dashboard; "": the API at the
+        URL of schedulers.
     """
 
     web_entry_point: str = "web"
     tcp_entry_point: str = "tcp"
     prefix: str = ""
     middlewares: tuple[tuple[str, str], ...] = ()
+    login_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from backends.kubernetes.crd.values import Problem
 from backends.kubernetes.desired.anchors import build_anchor
 from backends.kubernetes.desired.blueprint import Blueprint, Manifest
 from backends.kubernetes.desired.files import build_credentials, build_plugin
+from backends.kubernetes.desired.middlewares import build_middleware
 from backends.kubernetes.desired.pods import (
     SCHEDULER_TEMPLATE,
     WORKER_TEMPLATE,
@@ -31,11 +32,11 @@ from backends.kubernetes.desired.wiring import (
     wire_scheduler,
     wire_worker,
 )
-from backends.kubernetes.names import Child, WorkerRef
+from backends.kubernetes.names import Child, MiddlewareRef, WorkerRef
 from gateway.domain.credentials import Credentials
 from gateway.domain.errors import InvalidRequest, InvariantError
 
-Member = Child | WorkerRef
+Member = Child | MiddlewareRef | WorkerRef
 
 _BUILDERS: Final[Mapping[Child, Callable[[Blueprint], Manifest]]] = {
     Child.ANCHOR: build_anchor,
@@ -69,7 +70,7 @@ def make_member(
     built = _build(blueprint, member, credentials)
     finished = _customise(blueprint, built)
     _seal(blueprint, member, finished, base=built)
-    if member in (Child.CREDENTIALS, Child.PLUGIN):
+    if member in (Child.CREDENTIALS, Child.PLUGIN) or isinstance(member, MiddlewareRef):
         # Their names say what they hold; a hash of secrets tells of secrets.
         return finished
     is_worker = isinstance(member, WorkerRef)
@@ -124,6 +125,8 @@ def _build(
 ) -> Manifest:
     if isinstance(member, WorkerRef):
         return build_worker(blueprint, member.ordinal)
+    if isinstance(member, MiddlewareRef):
+        return build_middleware(blueprint, member)
     if member is Child.CREDENTIALS:
         if credentials is None:
             raise InvariantError("the mirrored Secret needs its credentials")

@@ -1,32 +1,40 @@
 """Route objects of the ``ingressroute`` mode, for a platform's own Traefik."""
 
+from typing import Final
+
 from backends.kubernetes.desired.blueprint import Blueprint, Manifest, RouteSettings
 from backends.kubernetes.desired.labels import anchor_ref, build_metadata
+from backends.kubernetes.desired.middlewares import KINDS, find_name
 from backends.kubernetes.names import (
     DASHBOARD_PORT,
     SCHEDULER_PORT,
+    TRAEFIK_API_VERSION,
     Component,
     format_anchor_name,
 )
 from gateway.domain.errors import InvariantError
 from gateway.domain.names import format_sni
 
-_API_VERSION = "traefik.io/v1alpha1"
+# Traefik else ranks by the length of the rule, and a catch-all might come before.
+_PRIORITY: Final = 100
 
 
 def build_http_route(blueprint: Blueprint) -> Manifest:
     """Build the route to the dashboard: ``<prefix>/clusters/<name>/``."""
     settings, cluster = _settings(blueprint), blueprint.cluster
+    path = f"{settings.prefix}/clusters/{cluster.name}"
+    platform = [
+        {"name": name, **({"namespace": namespace} if namespace else {})}
+        for name, namespace in settings.middlewares
+    ]
+    ours = [{"name": find_name(blueprint.settings, ref)} for ref in KINDS]
     rule: Manifest = {
         "kind": "Rule",
-        "match": f"PathPrefix(`{settings.prefix}/clusters/{cluster.name}/`)",
+        "match": f"Path(`{path}`) || PathPrefix(`{path}/`)",
+        "priority": _PRIORITY,
         "services": [_service(blueprint, DASHBOARD_PORT)],
+        "middlewares": [*platform, *ours],
     }
-    if settings.middlewares:
-        rule["middlewares"] = [
-            {"name": name, "namespace": namespace}
-            for name, namespace in settings.middlewares
-        ]
     return {
         **_base(blueprint, "IngressRoute"),
         "spec": {"entryPoints": [settings.web_entry_point], "routes": [rule]},
@@ -41,6 +49,7 @@ def build_tcp_route(blueprint: Blueprint) -> Manifest:
     settings = _settings(blueprint)
     rule = {
         "match": f"HostSNI(`{format_sni(blueprint.cluster.name)}`)",
+        "priority": _PRIORITY,
         "services": [_service(blueprint, SCHEDULER_PORT)],
     }
     return {
@@ -60,7 +69,7 @@ def _base(blueprint: Blueprint, kind: str) -> Manifest:
         Component.SCHEDULER,
         owner=anchor_ref(blueprint),
     )
-    return {"apiVersion": _API_VERSION, "kind": kind, "metadata": metadata}
+    return {"apiVersion": TRAEFIK_API_VERSION, "kind": kind, "metadata": metadata}
 
 
 def _service(blueprint: Blueprint, port: int) -> Manifest:

@@ -106,6 +106,11 @@ def test_routes_of_our_own_are_made_only_where_asked_for() -> None:
     assert routed.objects.routes.middlewares == (("m", "n"),)
 
 
+def test_a_prefix_that_would_break_a_rule_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"KubeController\.proxy_prefix"):
+        controller(proxy_prefix="/a`) || Path(`/b").resolve()
+
+
 def test_the_lease_has_kubernetes_own_proportions() -> None:
     times = controller().resolve().lease_times
 

@@ -13,6 +13,7 @@ from backends.kubernetes.desired.blueprint import (
 )
 from backends.kubernetes.desired.labels import build_selector, build_worker_selector
 from backends.kubernetes.desired.members import find_refusal, make_member
+from backends.kubernetes.desired.middlewares import KINDS
 from backends.kubernetes.names import (
     ANNOTATION_CLUSTER_UID,
     ANNOTATION_HASH,
@@ -368,14 +369,52 @@ def test_routes_are_for_those_controllers_alone_that_make_them() -> None:
 
 
 def test_a_dashboard_goes_through_the_middlewares_of_the_platform_if_any() -> None:
-    plain = a_blueprint(routes=RouteSettings(prefix="/dask"))
+    routes = RouteSettings(prefix="/dask", middlewares=(("here", ""),))
+    plain = a_blueprint(routes=routes)
 
-    with_some = make(Child.ROUTE_HTTP)["spec"]["routes"][0]
-    with_none = make(Child.ROUTE_HTTP, plain)["spec"]["routes"][0]
+    theirs = make(Child.ROUTE_HTTP)["spec"]["routes"][0]
+    local = make(Child.ROUTE_HTTP, plain)["spec"]["routes"][0]
 
-    assert with_some["middlewares"] == [{"name": "strip", "namespace": "dask"}]
-    assert "middlewares" not in with_none
-    assert with_none["match"].startswith("PathPrefix(`/dask/clusters/c0")
+    assert theirs["middlewares"][0] == {"name": "strip", "namespace": "dask"}
+    assert local["middlewares"][0] == {"name": "here"}
+    path = f"/dask/clusters/{plain.cluster.name}"
+    assert local["match"] == f"Path(`{path}`) || PathPrefix(`{path}/`)"
+
+
+def test_a_dashboard_goes_through_our_own_middlewares_whatever_else_there_is() -> None:
+    made = [make(ref) for ref in KINDS]
+
+    names = [
+        m["name"] for m in make(Child.ROUTE_HTTP)["spec"]["routes"][0]["middlewares"]
+    ]
+    login, _, strip, headers = (middleware["spec"] for middleware in made)
+    assert names[-4:] == [middleware["metadata"]["name"] for middleware in made]
+    assert (
+        login["forwardAuth"]["address"]
+        == "http://api-daskfleet.dask:8000/api/v1/dashboard-auth"
+    )
+    assert strip["stripPrefixRegex"]["regex"][0].startswith("^/clusters/")
+    assert headers["headers"]["customRequestHeaders"]["Cookie"] == ""
+    owners = {m["metadata"]["ownerReferences"][0]["name"] for m in made}
+    assert owners == {"daskfleet-anchor"}
+
+
+def test_a_middleware_is_named_after_what_it_holds_and_whose_it_is() -> None:
+    def name(**changes: object) -> str:
+        blueprint = a_blueprint(**changes)
+        return str(make(KINDS[0], blueprint)["metadata"]["name"])
+
+    other_url = RouteSettings(login_url="http://api/login")
+    names = {name(), name(routes=other_url), name(instance="other")}
+
+    assert len(names) == 3
+    assert name(routes=RouteSettings(prefix="/dask")) == name()
+    assert all(len(text) <= 63 for text in names)
+
+
+def test_middlewares_are_for_those_controllers_alone_that_make_routes() -> None:
+    with pytest.raises(InvariantError, match="makes no route objects"):
+        make(KINDS[0], a_blueprint(routes=None))
 
 
 def test_a_mirrored_secret_is_not_made_of_nothing() -> None:
