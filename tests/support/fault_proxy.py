@@ -6,6 +6,7 @@ is under test speaks plain HTTP to it, with its real token.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -38,7 +39,31 @@ class Inject:
     line: bytes
 
 
-Fault = Refuse | DropAnswer | Inject
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Cut the connection; the server never hears of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Pass it on later."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Swallow:
+    """Let the watch begin, and pass on nothing of it while all stays open."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndAfter:
+    """Let the watch end in good order after so long, as a server does in minutes."""
+
+    seconds: float
+
+
+Fault = Refuse | DropAnswer | Inject | Reset | Delay | Swallow | EndAfter
 Rule = Callable[[web.Request], Fault | None]
 
 
@@ -113,6 +138,12 @@ class FaultProxy:
                 text=fault.body,
                 headers={"Content-Type": "application/json", **fault.headers},
             )
+        if isinstance(fault, Reset):
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        if isinstance(fault, Delay):
+            await asyncio.sleep(fault.seconds)
         self._open[id(request)] = request
         try:
             return await self._forward(request, fault)
@@ -140,8 +171,12 @@ class FaultProxy:
             await response.prepare(request)
             if isinstance(fault, Inject):
                 await response.write(fault.line + b"\n")
-            async for chunk in answer.content.iter_any():
-                await self._flowing.wait()
-                await response.write(chunk)
+            limit_s = fault.seconds if isinstance(fault, EndAfter) else None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    async for chunk in answer.content.iter_any():
+                        await self._flowing.wait()
+                        if not isinstance(fault, Swallow):
+                            await response.write(chunk)
             await response.write_eof()
             return response

@@ -61,6 +61,8 @@ class StandInKubelet:
         Of the pods; no real scheduler may run there.
     decide
         Names the fate of each new pod; by default all run at once.
+    takes
+        Whether a pod without a node gets this one; by default all do.
 
     Notes
     -----
@@ -74,8 +76,10 @@ class StandInKubelet:
         *,
         name: str = "stand-in",
         decide: Decide = lambda _: RUNS,
+        takes: Callable[[Pod], bool] = lambda _: True,
     ) -> None:
         self.name = name
+        self.takes = takes
         self.decide = decide
         self._calls = PodCalls(plane)
         self._thread = threading.Thread(target=self._live, name=name)
@@ -244,7 +248,8 @@ class StandInKubelet:
         is_ending = "deletionTimestamp" in pod["metadata"]
         match pod["spec"].get("nodeName"):
             case None:
-                return None if is_ending else self._place
+                is_mine = not is_ending and self.takes(pod)
+                return self._place if is_mine else None
             case self.name:
                 if is_ending:
                     return self._stop
@@ -314,7 +319,9 @@ class StandInKubelet:
 
     async def _set_running(self, pod: Pod) -> None:
         address = pod["status"].get("podIP") or self._next_address()
-        status = pod_status.running(pod, _now(), address=address, host=_HOST)
+        words = {"address": address, "host": _HOST}
+        is_ready = self._fate(pod).is_ready
+        status = pod_status.running(pod, _now(), **words, is_ready=is_ready)
         await self._write(pod, status)
 
     def _next_address(self) -> str:

@@ -33,6 +33,8 @@ class Fate:
         Keeps it Pending until `StandInKubelet.run`.
     start_s
         Seconds from its making until it runs.
+    is_ready
+        Whether its probes pass once it runs.
     exit_code
         With which its containers end by themselves; None for never.
     run_s
@@ -45,6 +47,7 @@ class Fate:
 
     hold: Hold | None = None
     start_s: float = 0.0
+    is_ready: bool = True
     exit_code: int | None = None
     run_s: float = 0.0
     stop_s: float = 0.0

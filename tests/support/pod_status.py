@@ -38,10 +38,13 @@ def unschedulable(now: str, message: str) -> Status:
     return {"conditions": [condition | {"reason": "Unschedulable", "message": message}]}
 
 
-def running(pod: Pod, now: str, *, address: str, host: str) -> Status:
-    """Return the status of a pod all whose containers run and are ready."""
+def running(
+    pod: Pod, now: str, *, address: str, host: str, is_ready: bool = True
+) -> Status:
+    """Return the status of a pod all whose containers run, and are ready or not."""
+    unready = [] if is_ready else names(pod)
     return _common(pod, now, host, "Running") | {
-        "conditions": _conditions(pod, now),
+        "conditions": _conditions(pod, now, unready=unready),
         "initContainerStatuses": _initialized(pod, now),
         "containerStatuses": _containers(
             pod, lambda _: {"running": {"startedAt": now}}

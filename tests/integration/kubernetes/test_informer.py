@@ -244,7 +244,7 @@ async def test_what_went_while_nobody_watched_is_told_after_410(
         pytest.param(Refuse(403, '{"kind": "Status"}'), id="403"),
     ],
 )
-async def test_a_server_that_refuses_is_asked_ever_less_often(
+async def test_w24_a_server_that_refuses_is_asked_ever_less_often(
     connection, services: Services, proxy: FaultProxy, refusal
 ) -> None:
     proxy.rule = lambda _: refusal

@@ -57,7 +57,7 @@ def create(api: KubeApi, manifest: dict[str, Any]) -> dict[str, Any]:
     return dict(api.post(path, manifest, fieldValidation="Strict"))
 
 
-def test_all_is_admitted_as_restricted_and_strictly_validated(
+def test_w37_all_is_admitted_as_restricted_and_strictly_validated(
     api: KubeApi, blueprint: Blueprint
 ) -> None:
     """S2."""
