@@ -48,7 +48,13 @@ class GatewaySite:
         anchor = {"metadata": {"name": ANCHOR}}
         self.anchor = self.api.post(f"/api/v1/namespaces/{home}/configmaps", anchor)
 
-    def make_backend(self, policy: Policy | None = None, **traits: Any) -> KubeBackend:
+    def make_backend(
+        self,
+        policy: Policy | None = None,
+        *,
+        cls: type[KubeBackend] = KubeBackend,
+        **traits: Any,
+    ) -> KubeBackend:
         """Return a backend that is not yet set up."""
         config = Config({"KubeClusterConfig": {"cluster_max_workers": MAX_WORKERS}})
         settings: dict[str, Any] = {
@@ -59,14 +65,15 @@ class GatewaySite:
             "target_namespaces": ["default"],
             **traits,
         }
-        return KubeBackend(policy=policy or Policy(), **settings)
+        return cls(policy=policy or Policy(), **settings)
 
     def path(self, name: str, subresource: str = "") -> str:
         tail = f"/{subresource}" if subresource else ""
         return f"{CLUSTERS}/namespaces/{self.home}/daskclusters/{name}{tail}"
 
-    def list_objects(self) -> list[dict[str, Any]]:
-        return self.api.items(f"{CLUSTERS}/namespaces/{self.home}/daskclusters")
+    def list_objects(self, **query: str) -> list[dict[str, Any]]:
+        path = f"{CLUSTERS}/namespaces/{self.home}/daskclusters"
+        return self.api.items(path, **query)
 
     def cluster(self, name: str) -> dict[str, Any]:
         return dict(self.api.get(self.path(name)))

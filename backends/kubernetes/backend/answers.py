@@ -6,7 +6,7 @@ What is made of an answer, such as its JSON, can then be kept by it.
 from collections.abc import Iterator
 from typing import Final
 
-from backends.kubernetes.backend.reported import build_cluster, find_status
+from backends.kubernetes.backend.reported import build_cluster
 from backends.kubernetes.backend.store import ClusterStore
 from backends.kubernetes.crd.values import DaskCluster
 from gateway.aio.limits import ExpiringMap
@@ -56,8 +56,9 @@ class Answers:
         self, store: ClusterStore, owner: str | None, wanted: frozenset[PublicStatus]
     ) -> Iterator[Cluster]:
         for cluster in store.list_of(owner):
-            if find_status(cluster) in wanted:
-                yield self.build(cluster)
+            answer = self.build(cluster)
+            if answer.status in wanted:
+                yield answer
 
 
 def _rank(cluster: Cluster) -> tuple[int, str]:

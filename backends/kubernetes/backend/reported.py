@@ -11,7 +11,6 @@ from gateway.domain.cluster import (
     Cluster,
     ClusterPhase,
     Limits,
-    PublicStatus,
     Worker,
     WorkerState,
     derive_status,
@@ -24,12 +23,6 @@ from gateway.domain.sync import SyncReport
 _MAX_TEXT: Final = 500
 
 
-def find_status(cluster: DaskCluster) -> PublicStatus:
-    """Return a cluster's status as the stock client knows it."""
-    active = cluster.spec.active and not cluster.is_deleting
-    return derive_status(cluster.status.phase, active=active)
-
-
 def build_cluster(cluster: DaskCluster, *, client: KeyPair | None = None) -> Cluster:
     """Return the cluster as the API reports it.
 
@@ -40,10 +33,11 @@ def build_cluster(cluster: DaskCluster, *, client: KeyPair | None = None) -> Clu
     """
     spec, status = cluster.spec, cluster.status
     reason, message = _find_reason(cluster)
+    active = spec.active and not cluster.is_deleting
     return Cluster(
         name=cluster.name,
         owner=spec.owner.user,
-        status=find_status(cluster),
+        status=derive_status(status.phase, active=active),
         version=int(cluster.resource_version),
         start_ms=_to_ms(cluster.created) or 0,
         stop_ms=_to_ms(status.completion_time),

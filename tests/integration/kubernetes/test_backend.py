@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 import pytest
 from traitlets.config import Config
 
+from backends.kubernetes.backend.backend import KubeBackend
 from backends.kubernetes.backend.keys import PERIOD
 from gateway.aio.clock import SystemClock
+from gateway.config.backend import PublicException
 from gateway.domain.cluster import PublicStatus
 from gateway.domain.errors import (
     ClusterNotFound,
@@ -290,6 +292,56 @@ async def test_a_namespace_that_is_not_on_the_list_is_refused(site) -> None:
             await backend.start_cluster(ALICE, {"namespace": "kube-system"})
 
         assert site.list_objects() == []
+
+
+# Who asks, and sites' own classes.
+
+
+@pytest.mark.parametrize(
+    "name", ["a@b.co", "x_y.", "-lead", "u" * 70, "Zoë", "system:admin", "a b"]
+)
+async def test_a2_31_any_name_of_a_user_makes_a_cluster_that_is_found(
+    site, name
+) -> None:
+    user = User(name, groups=["Größe & co"])
+    backend = site.make_backend()
+    async with running(backend):
+        made = await backend.start_cluster(user, {})
+
+        assert [c.name for c in await backend.list_clusters(name)] == [made]
+        found = site.cluster(made)
+        assert found["spec"]["owner"] == {"user": name, "groups": ["Größe & co"]}
+        label = found["metadata"]["labels"]["daskfleet.io/owner"]
+        selected = site.list_objects(labelSelector=f"daskfleet.io/owner={label}")
+        assert [c["metadata"]["name"] for c in selected] == [made]
+
+
+class SitesOwn(KubeBackend):
+    """A site's class, written for dask-gateway."""
+
+    def make_cluster_object(self, username, options, config):
+        made = super().make_cluster_object(username, options, config)
+        made["metadata"]["annotations"]["site/cost-centre"] = "42"
+        made["spec"]["retentionSeconds"] = 60
+        return made
+
+    async def start_cluster(self, user, cluster_options):
+        if user.name == "mallory":
+            raise PublicException("not you")
+        return await super().start_cluster(user, cluster_options)
+
+
+async def test_a_sites_own_class_shapes_the_object_and_refuses(site) -> None:
+    backend = site.make_backend(cls=SitesOwn)
+    async with running(backend):
+        with pytest.raises(PublicException, match="not you"):
+            await backend.start_cluster(User("mallory"), {})
+        name = await backend.start_cluster(ALICE, {})
+
+    made = site.cluster(name)
+    assert made["metadata"]["annotations"]["site/cost-centre"] == "42"
+    assert made["spec"]["retentionSeconds"] == 60
+    assert made["spec"]["owner"] == {"user": "alice", "groups": ["lab"]}
 
 
 # What kubectl makes.

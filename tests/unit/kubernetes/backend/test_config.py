@@ -38,8 +38,8 @@ def test_a_file_for_both_processes_has_no_problems(tmp_path, monkeypatch) -> Non
     ("line", "want"),
     [
         (
-            "c.KubeController.namspaces = []",
-            "KubeController.namspaces: no setting has this name",
+            "c.KubeController.namespacesx = []",
+            "KubeController.namespacesx: no setting has this name",
         ),
         ("c.KubeController.routes = 'x'", "KubeController.routes: "),
         (
@@ -52,8 +52,8 @@ def test_a_file_for_both_processes_has_no_problems(tmp_path, monkeypatch) -> Non
             "relay_token_file: must be set with relay_urls",
         ),
         (
-            "c.KubeClusterConfig.namespace = 'team-{grop}'",
-            "KubeClusterConfig.namespace: knows no {grop}",
+            "c.KubeClusterConfig.namespace = 'team-{team}'",
+            "KubeClusterConfig.namespace: knows no {team}",
         ),
         (
             "c.Backend.cluster_config_class = 'gateway.config.cluster.ClusterConfig'",

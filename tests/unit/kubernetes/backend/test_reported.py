@@ -7,7 +7,6 @@ import pytest
 from backends.kubernetes.backend.reported import (
     build_cluster,
     build_workers,
-    find_status,
 )
 from backends.kubernetes.crd.values import (
     ClusterSpec,
@@ -95,7 +94,9 @@ def test_a_failed_cluster_has_its_reason_and_last_lines() -> None:
 
 
 def test_an_object_that_somebody_deletes_is_stopping() -> None:
-    assert find_status(cluster(is_deleting=True)) is PublicStatus.STOPPING
+    found = build_cluster(cluster(is_deleting=True))
+
+    assert found.status is PublicStatus.STOPPING
 
 
 WORKERS = WorkersStatus(next=4, members="1-3", ready=3)
