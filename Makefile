@@ -12,14 +12,20 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kubernetes kube lint format types unit integration nightly benchmarks \
+.PHONY: help demo demo-kubernetes enter-demo-kubernetes test test-kubernetes kube lint format types unit integration nightly benchmarks \
   reference lock environment environment-demo system-packages clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 25
 
 demo: environment-demo ## create, scale, compute on and stop a cluster (KEEP=1: stay up)
 	@$(BIN)/python -m gateway demo $(if $(KEEP),--keep) $(ARGS)
+
+demo-kubernetes: environment system-packages kube ## the same on a Kubernetes of one node, as root (KEEP=1: stay up)
+	@$(BIN)/python -m tests.harness.demo $(if $(KEEP),--keep)
+
+enter-demo-kubernetes: ## a shell beside `make demo-kubernetes KEEP=1`, with kubectl
+	@$(BIN)/python -m tests.harness.demo --enter
 
 test: environment system-packages kube ## everything that decides whether a change is good
 	@$(BIN)/python tools/check.py

@@ -79,7 +79,8 @@ enter() {
       --propagation private bash "${BASH_SOURCE[0]}" "$@"
   ) <&0 &
   pid=$!
-  trap 'kill -KILL $pid 2>/dev/null' TERM INT HUP
+  # Reaped here, or bash tells everybody how the job ended.
+  trap 'kill -KILL $pid 2>/dev/null; wait $pid 2>/dev/null || true' TERM INT HUP
   wait $pid || rc=$?
   kill -KILL $pid 2>/dev/null || true
   remove_groups "$list"

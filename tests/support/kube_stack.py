@@ -87,8 +87,10 @@ class KubeStack:
         Its namespaces and controllers; two targets.
     servers
         Its API servers.
+    address, port
+        Where users come in.
     traefik
-        Its public port.
+        Its proxy.
     """
 
     traefik: Traefik
@@ -121,9 +123,9 @@ class KubeStack:
         )
         self._relay_token = self._write_token("relay-token")
         self._routes_token = self._write_token("routes-token")
-        self._port = find_port(ADDRESS)
+        self.port = find_port(ADDRESS)
         self._internal_port = find_port()
-        self.address = f"http://{ADDRESS}:{self._port}"
+        self.address = f"http://{ADDRESS}:{self.port}"
         self.servers: list[Service] = []
 
     @property
@@ -143,7 +145,7 @@ class KubeStack:
         for _ in range(self._number):
             self.site.start_controller(
                 api_url=f"{self.address}/api",
-                proxy_tcp_address=f"{ADDRESS}:{self._port}",
+                proxy_tcp_address=f"{ADDRESS}:{self.port}",
                 relay_token_file=str(self._relay_token),
             )
 
@@ -169,7 +171,7 @@ class KubeStack:
                 f"{self._internal}/routes", self._routes_token.read_text().strip()
             ),
             address=ADDRESS,
-            port=self._port,
+            port=self.port,
             internal_port=self._internal_port,
         )
         waiting = Service(
