@@ -33,7 +33,7 @@ _SPECIAL: Final = {"Quantity": "q", "IntOrString": "x", "Time": "s"}
 _LEAVES: Final = {"string": "s", "integer": "i", "boolean": "b", "number": "n"}
 _WIDTH: Final = 87
 
-_HEAD: Final = '''"""Fields of the objects that we make: see ``tools/make_field_table.py``.
+_HEAD: Final = '''"""Fields of objects that we make: see ``tools/make_field_table.py``.
 
 One definition in each paragraph; `backends.kubernetes.customise.fields` reads it.
 ``s i b n`` are texts, integers, truth values and numbers, ``q`` is a quantity, ``x``

@@ -108,11 +108,6 @@ def is_covered(path: Path, rule: Rule) -> bool:
     return len(path) >= len(rule) and all(map(_is_step, path, rule))
 
 
-def is_above(path: Path, rule: Rule) -> bool:
-    """Return whether ``path`` holds what ``rule`` names and more."""
-    return len(path) < len(rule) and all(map(_is_step, path, rule))
-
-
 def _is_step(step: Step, pattern: RuleStep) -> bool:
     if isinstance(pattern, str):
         return isinstance(step, str) and has_match(pattern, step)

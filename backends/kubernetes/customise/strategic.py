@@ -44,6 +44,11 @@ def apply_strategic(
     New items come first, before those that were there, as they do upstream. A list
     that stands beside its own ``$deleteFromPrimitiveList`` is refused: upstream's
     result depends on chance then. So is ``$patch`` for the whole object.
+
+    Where upstream makes what no API server takes, or loses what was asked for, this
+    does what the directive says: directives inside a new item have their effect (they
+    stay in it upstream), and a map with ``$patch: replace`` is there afterwards, also
+    if there was none (upstream there is still none).
     """
     if DIRECTIVE in patch:
         raise PatchFailure((DIRECTIVE,), "must not stand at the top of a patch")
@@ -82,7 +87,7 @@ def _merge_member(old: Manifest, name: str, new: Any, shape: Shape, path: Path) 
         old[name] = _merge_map(was, new, shape, path)
     elif isinstance(was, list) and isinstance(new, list):
         old[name] = _merge_list(was, new, shape, path)
-    elif isinstance(new, dict) and new.get(DIRECTIVE) == "delete":
+    elif _is_nothing(new):
         old.pop(name, None)
     else:
         old[name] = _settle(new, shape, path)
@@ -162,23 +167,24 @@ def _order(
     wanted = patch.pop(directive)
     name = directive.removeprefix(_ORDER)
     inner, where = shape.enter(name), (*path, directive)
-    was, new = old.get(name), patch.pop(name, None)
-    for value in (wanted, [] if was is None else was, [] if new is None else new):
+    is_changed = name in patch
+    was, new = old.get(name), patch.pop(name, [])
+    for value in (wanted, [] if was is None else was, new):
         if not isinstance(value, list):
             raise PatchFailure(where, "must be a list, of a list")
-    if was is None and new is None:
+    if was is None and not is_changed:
         return
     names = _by_name(inner, where) if inner.identity else _freeze
     if not inner.identity:
-        _refuse_maps([*wanted, *(was or []), *(new or [])], where)
+        _refuse_maps([*wanted, *(was or []), *new], where)
     if new and wanted:
         _check_order(new, wanted, names, where)
     if was is None:
         merged = _settle(new, inner, where)
-    elif new is None:
-        merged = was
-    else:
+    elif is_changed:
         merged = _merge_list(was, new, inner, (*path, name))
+    else:
+        merged = was
     old[name] = _sort(merged, wanted, was or [], names)
 
 
@@ -203,6 +209,13 @@ def _delete(old: Manifest, patch: Manifest, directive: str, path: Path) -> None:
     if isinstance(was, list):
         _refuse_maps([*was, *values], (*path, directive))
         old[name] = [value for value in was if not _holds(values, value)]
+
+
+def _is_nothing(new: object) -> bool:
+    """Return whether a map only says that what is there should not be."""
+    if not isinstance(new, dict):
+        return False
+    return new.get(DIRECTIVE) == "delete" or new == {DIRECTIVE: "replace"}
 
 
 def _settle(value: Any, shape: Shape, path: Path) -> Any:  # noqa: ANN401 - any JSON
