@@ -6,10 +6,9 @@ Settings of each cluster stand in `cluster_config`.
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from traitlets import Bool, Dict, Enum, Integer, List, Unicode, default
-from traitlets import validate as validates
 from traitlets.config import Config
 
 import gateway
@@ -26,9 +25,9 @@ from backends.kubernetes.controller.settings import (
     ControllerSettings,
     Pace,
 )
-from backends.kubernetes.desired.blueprint import RouteSettings, Settings
+from backends.kubernetes.desired.blueprint import Settings
 from backends.kubernetes.names import LABEL_NAME, MANAGED_BY
-from backends.routing.settings import is_prefix
+from backends.kubernetes.route_config import KubeRouteSettings
 from gateway.config.section import Section
 from gateway.config.traits import Address, LogLevel, Seconds
 from gateway.domain.errors import ConfigError
@@ -99,7 +98,7 @@ class KubeSettings(Section):
         return {LABEL_NAME: MANAGED_BY}
 
 
-class KubeController(KubeSettings):
+class KubeController(KubeRouteSettings, KubeSettings):
     """The controller, which makes pods of clusters."""
 
     address = Address(
@@ -139,9 +138,18 @@ class KubeController(KubeSettings):
         Unicode(),
         help="""
         Namespaces in which clusters may have their pods. The controller needs its
-        Role in each of them. Empty is every namespace.
+        Role in each of them. Empty is every namespace, which needs a ClusterRole.
 
         By default the controller's own alone.
+        """,
+    ).tag(config=True)
+
+    namespace_selector = Unicode(
+        help="""
+        Labels such as `daskfleet.io/clusters=yes` of the namespaces in which clusters
+        may have their pods, instead of `namespaces`; it needs a ClusterRole. Whoever
+        may label a namespace decides. What runs in one that has lost its label goes
+        on, and nothing new starts there.
         """,
     ).tag(config=True)
 
@@ -150,6 +158,9 @@ class KubeController(KubeSettings):
         help="""
         Have a ClusterRole without rules own all objects, instead of a ConfigMap in
         each namespace.
+
+        By default where the chart does not know all namespaces: with an empty
+        `namespaces`, or `namespace_selector`.
         """,
     ).tag(config=True)
 
@@ -159,43 +170,6 @@ class KubeController(KubeSettings):
         `host:port` at which the proxy passes connections to schedulers. A cluster
         is running once its own scheduler has answered there. Empty takes a scheduler
         that has called the gateway for reachable.
-        """,
-    ).tag(config=True)
-
-    routes = Enum(
-        ["http", "ingressroute"],
-        default_value="http",
-        help="""
-        How the proxy learns of clusters: from the API server, or from IngressRoute
-        objects that the controller makes for a Traefik of the platform's.
-        """,
-    ).tag(config=True)
-
-    proxy_prefix = Unicode(help="What every public path starts with.").tag(config=True)
-
-    proxy_web_entrypoint = Unicode(
-        "web", help="Traefik's entry point for HTTP, with `ingressroute`."
-    ).tag(config=True)
-
-    proxy_tcp_entrypoint = Unicode(
-        "tcp", help="Traefik's entry point for schedulers, with `ingressroute`."
-    ).tag(config=True)
-
-    proxy_web_middlewares: Any = List(
-        Dict(),
-        help="""
-        Middlewares of the platform's for dashboards: `{'name': ..., 'namespace': ...}`.
-        They come before the gateway's own, which ask for a login, strip the path and
-        keep credentials away.
-        """,
-    ).tag(config=True)
-
-    proxy_login_url = Unicode(
-        help="""
-        URL at which Traefik asks whether a visitor may see a dashboard, with
-        `ingressroute`: `/api/v1/dashboard-auth` of the API, not by way of Traefik.
-
-        By default it is made of `api_url`.
         """,
     ).tag(config=True)
 
@@ -272,14 +246,13 @@ class KubeController(KubeSettings):
     def _default_namespaces(self) -> list[str]:
         return [read_own_namespace()]
 
+    @default("anchor_is_cluster_scoped")
+    def _default_anchor_is_cluster_scoped(self) -> bool:
+        return bool(self.namespace_selector) or not self.namespaces
+
     @default("lease_name")
     def _default_lease_name(self) -> str:
         return f"{self.gateway_instance or MANAGED_BY}-controller"
-
-    @validates("proxy_prefix")
-    def _check_prefix(self, proposal: Any) -> str:  # noqa: ANN401 - traitlets' bunch
-        prefix = str(proposal["value"]).strip("/")
-        return f"/{prefix}" if prefix else ""
 
     def resolve(self) -> ControllerSettings:
         """Return all settings as plain values.
@@ -295,7 +268,8 @@ class KubeController(KubeSettings):
         seconds = self.lease_duration
         return ControllerSettings(
             objects=self._resolve_objects(),
-            namespaces=tuple(self.namespaces),
+            namespaces=() if self.namespace_selector else tuple(self.namespaces),
+            namespace_selector=self.namespace_selector,
             anchor_owner=AnchorOwner(
                 self.anchor_name, is_cluster_scoped=self.anchor_is_cluster_scoped
             ),
@@ -329,11 +303,7 @@ class KubeController(KubeSettings):
                 "KubeController.backoff_base_delay: must be > 0 and at most "
                 "backoff_max_delay"
             )
-        if not is_prefix(self.proxy_prefix):
-            problems.append(
-                f"KubeController.proxy_prefix: {self.proxy_prefix!r} is no path of "
-                "letters, digits, ., ~, - and _"
-            )
+        problems += self.find_route_problems()
         if self.api_ca_file and not Path(self.api_ca_file).is_file():
             problems.append("KubeController.api_ca_file: no such file")
         return problems
@@ -341,7 +311,6 @@ class KubeController(KubeSettings):
     def _resolve_objects(self) -> Settings:
         cluster = KubeClusterConfig(parent=self)
         resolved = cluster.resolve()
-        is_routed = self.routes == "ingressroute"
         return Settings(
             instance=self.gateway_instance,
             api_url=self.api_url,
@@ -353,19 +322,7 @@ class KubeController(KubeSettings):
             annotations=dict(self.common_annotations),
             run_as_user=self.run_as_user,
             lifetimes=build_lifetimes(resolved, self.completed_cluster_max_age),
-            routes=self._resolve_routes() if is_routed else None,
-        )
-
-    def _resolve_routes(self) -> RouteSettings:
-        return RouteSettings(
-            web_entry_point=self.proxy_web_entrypoint,
-            tcp_entry_point=self.proxy_tcp_entrypoint,
-            prefix=self.proxy_prefix,
-            middlewares=tuple(
-                (entry["name"], entry.get("namespace", ""))
-                for entry in self.proxy_web_middlewares
-            ),
-            login_url=self.proxy_login_url,
+            routes=self.resolve_routes(),
         )
 
 

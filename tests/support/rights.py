@@ -39,6 +39,7 @@ ROLES = (
     Role("controller.yaml", "controller", is_own=True),
     Role("controller-target.yaml", "controller", is_own=False),
     Role("controller-routes.yaml", "controller", is_own=False),
+    Role("controller-everywhere.yaml", "controller", is_own=False),
     Role("gateway.yaml", "gateway", is_own=True),
     Role("traefik-routes.yaml", "traefik", is_own=False),
 )
@@ -146,6 +147,11 @@ def find_problems(uses: Iterable[Use], roles: Iterable[Role] = ROLES) -> Iterato
     """
     uses = set(uses)
     used = {(use[:5], use.name) for use in uses if use.is_allowed}
+    # This API server tells what there is as the beginning of a watch; from others,
+    # and where that fails, the same is listed.
+    used |= {
+        ((*right[:4], "list"), name) for right, name in used if right[4] == "watch"
+    }
     for role in roles:
         for right, name in list_rights(role):
             if not any(done == right and name in {"", of} for done, of in used):

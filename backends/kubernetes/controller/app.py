@@ -78,6 +78,7 @@ class Controller:
         self._caches = Caches(
             client,
             namespaces=settings.namespaces,
+            selector=settings.namespace_selector,
             instance=settings.objects.instance,
             wake=self._queue.wake,
             clock=clock,

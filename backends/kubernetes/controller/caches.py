@@ -7,10 +7,11 @@ from typing import Any
 
 from backends.kubernetes.api.client import KubeClient
 from backends.kubernetes.api.informer import Informer, Scope
-from backends.kubernetes.api.resources import CLUSTERS, PODS, SERVICES
+from backends.kubernetes.api.resources import CLUSTERS, NAMESPACES, PODS, SERVICES
 from backends.kubernetes.crd.parsing import parse_dask_cluster
 from backends.kubernetes.crd.values import DaskCluster
 from backends.kubernetes.names import LABEL_INSTANCE
+from backends.kubernetes.observed.namespaces import NamespaceView, parse_namespace
 from backends.kubernetes.observed.overlay import View
 from backends.kubernetes.observed.pods import PodView, parse_pod
 from backends.kubernetes.observed.services import ServiceView, parse_service
@@ -27,6 +28,8 @@ class Caches:
         In the gateway's namespace.
     namespaces
         Of pods; empty is all.
+    selector
+        Labels of namespaces that are served; "" is any.
     instance
         Of this gateway: only what has its label is looked at.
     wake
@@ -38,6 +41,7 @@ class Caches:
         client: KubeClient,
         *,
         namespaces: tuple[str, ...],
+        selector: str = "",
         instance: str,
         wake: Callable[[str], None],
         clock: Clock,
@@ -57,12 +61,18 @@ class Caches:
             place: self._make(Scope(SERVICES, place, labels), parse_service)
             for place in places
         }
+        self._served: Informer[NamespaceView] | None = None
+        if selector:
+            scope = Scope(NAMESPACES, None, selector)
+            self._served = self._make(scope, parse_namespace)
 
     def __iter__(self) -> Iterator[Informer[Any]]:
         """Iterate over all informers."""
         yield self.clusters
         yield from self._pods.values()
         yield from self._services.values()
+        if self._served is not None:
+            yield self._served
 
     def start(self, tasks: Supervisor) -> None:
         """Let all of them run."""
@@ -90,11 +100,14 @@ class Caches:
         followed = (
             self._find(self._pods, namespace),
             self._find(self._services, namespace),
+            self._served,
         )
         return next((i.denied for i in followed if i is not None and i.denied), "")
 
     def serves(self, namespace: str) -> bool:
         """Return whether pods may go there."""
+        if self._served is not None:
+            return self._served.cache.find("", namespace) is not None
         return None in self._pods or namespace in self._pods
 
     def find_cluster(self, name: str) -> DaskCluster | None:
@@ -146,12 +159,17 @@ class Caches:
 
     def _note_access(self, place: str | None) -> None:
         # What is said of its clusters changes, also of those that have nothing there.
+        self._wake_all(place)
+
+    def _wake_all(self, place: str | None) -> None:
         for cluster in self.clusters.cache:
             if place in (None, cluster.spec.target_namespace):
                 self._wake(cluster.name)
 
     def _note(self, view: View) -> None:
-        if view.cluster:
+        if isinstance(view, NamespaceView):
+            self._wake_all(view.name)
+        elif view.cluster:
             self._wake(view.cluster)
 
     @staticmethod

@@ -56,6 +56,8 @@ class ControllerSettings:
         What is made of clusters.
     namespaces
         Where clusters may have their pods; empty is everywhere.
+    namespace_selector
+        Labels of those among them where they may; "" is any.
     anchor_owner
         See `AnchorOwner`.
     address, relay_address
@@ -69,6 +71,7 @@ class ControllerSettings:
 
     objects: Settings
     namespaces: tuple[str, ...] = ()
+    namespace_selector: str = ""
     anchor_owner: AnchorOwner = AnchorOwner("daskfleet-anchor")
     lease_name: str = "daskfleet-controller"
     lease_times: LeaseTimes = field(default_factory=LeaseTimes)

@@ -111,6 +111,25 @@ def test_a_prefix_that_would_break_a_rule_is_refused() -> None:
         controller(proxy_prefix="/a`) || Path(`/b").resolve()
 
 
+@pytest.mark.parametrize(
+    ("traits", "namespaces", "is_cluster_scoped"),
+    [
+        ({"namespaces": ["team"]}, ("team",), False),
+        ({"namespaces": []}, (), True),
+        ({"namespaces": ["team"], "namespace_selector": "a=b"}, (), True),
+        ({"namespaces": [], "anchor_is_cluster_scoped": False}, (), False),
+    ],
+)
+def test_where_the_chart_knows_no_namespaces_one_owner_is_for_all(
+    traits: dict[str, object], namespaces: tuple[str, ...], *, is_cluster_scoped: bool
+) -> None:
+    settings = controller(**traits).resolve()
+
+    assert settings.namespaces == namespaces
+    assert settings.namespace_selector == traits.get("namespace_selector", "")
+    assert settings.anchor_owner.is_cluster_scoped is is_cluster_scoped
+
+
 def test_the_lease_has_kubernetes_own_proportions() -> None:
     times = controller().resolve().lease_times
 
