@@ -33,6 +33,10 @@ PLANTED = {
         "backends/kubernetes/proxy_config.py",
         "import backends.database.store",
     ),
+    "The API server of Kubernetes is asked in one place": (
+        "backends/kubernetes/controller/writes.py",
+        "import kubernetes_asyncio",
+    ),
     "Database and routing know no launcher": (
         "backends/routing/table.py",
         "import backends.local",

@@ -272,8 +272,8 @@ async def test_a_proxy_that_comes_anew_gets_what_another_server_may_have_served(
     assert await ask(proxy, server) == []
     behind = await start()
     # It hears of nothing any more, and does not know.
-    behind.informer.cache.put = lambda _: None  # type: ignore[method-assign]
-    behind.informer.cache.reached = lambda _: None  # type: ignore[method-assign]
+    behind.informer.cache.put = lambda _: None
+    behind.informer.cache.reached = lambda _: None
     await asyncio.to_thread(clusters.make, "c1")
 
     async with proxy.get(behind.url) as answer:
