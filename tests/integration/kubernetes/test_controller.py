@@ -3,11 +3,8 @@
 import json
 import signal
 import ssl
-import urllib.error
-import urllib.request
 from base64 import b64decode
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -17,12 +14,19 @@ from tests.support.audit import find_refused
 from tests.support.controllers import ANCHOR, Site
 from tests.support.eventually import eventually
 from tests.support.kubelet import StandInKubelet
-from tests.support.pod_fates import CREATING, IMAGE_MISSING, RUNS, Fate
+from tests.support.pod_fates import RUNS
+from tests.support.settling import (
+    WITHIN,
+    ask,
+    conditions,
+    has_nothing_left,
+    has_workers,
+    reaches,
+    runs,
+)
 from tests.support.sources import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
-
-WITHIN = 90.0
 
 
 @pytest.fixture(scope="session")
@@ -58,54 +62,6 @@ def _fates(kubelet: StandInKubelet) -> Iterator[None]:
     kubelet.decide = lambda _: RUNS
 
 
-async def reaches(site: Site, name: str, phase: str) -> dict[str, Any]:
-    def check() -> dict[str, Any]:
-        status = site.status(name)
-        assert status.get("phase") == phase, status
-        return status
-
-    return await eventually(check, within=WITHIN)
-
-
-async def runs(site: Site, name: str, workers: int) -> None:
-    """Wait until the cluster runs with exactly so many workers."""
-    await eventually(lambda: site.pods(name), within=WITHIN)
-    site.sync(name)
-    await reaches(site, name, "Running")
-    await has_workers(site, name, workers)
-
-
-async def has_workers(site: Site, name: str, number: int) -> None:
-    def check() -> bool:
-        status = site.status(name)
-        ready = status.get("workers", {}).get("ready")
-        assert (len(site.workers(name)), ready) == (number, number), status
-        return True
-
-    await eventually(check, within=WITHIN)
-
-
-async def has_nothing_left(site: Site, name: str) -> None:
-    def check() -> bool:
-        base, labels = (
-            f"/api/v1/namespaces/{site.targets[0]}",
-            f"daskfleet.io/cluster={name}",
-        )
-        left = [
-            item["metadata"]["name"]
-            for kind in ("pods", "services", "secrets")
-            for item in site.api.items(f"{base}/{kind}", labelSelector=labels)
-        ]
-        assert left == []
-        return True
-
-    await eventually(check, within=WITHIN)
-
-
-def conditions(status: dict[str, Any]) -> dict[str, str]:
-    return {c["type"]: c["status"] for c in status["conditions"]}
-
-
 async def test_a_cluster_made_by_kubectl_alone_comes_to_run(site: Site, audit) -> None:
     mark = audit.mark()
     site.start_controller()
@@ -137,22 +93,6 @@ async def test_a_cluster_made_by_kubectl_alone_comes_to_run(site: Site, audit) -
     assert find_refused(audit.since(mark, user=site.account.user)) == []
 
 
-async def test_a_settled_cluster_costs_no_call_at_all(site: Site, audit) -> None:
-    site.start_controller()
-    site.make_cluster("c1", replicas=2)
-    await runs(site, "c1", 2)
-    await eventually(lambda: conditions(site.status("c1"))["WorkersReady"] == "True")
-
-    mark = audit.mark()
-    seen = audit.since(mark, user=site.account.user)
-    clock = iter(range(40))
-    await eventually(lambda: next(clock) == 39, every=0.1)
-    seen = audit.since(mark, user=site.account.user)
-
-    # The lease is renewed, and nothing else happens.
-    assert {request.resource for request in seen} <= {"leases"}
-
-
 async def test_scaling_up_and_down_is_exact(site: Site, kubelet) -> None:
     site.start_controller()
     site.make_cluster("c1", replicas=3)
@@ -171,43 +111,7 @@ async def test_scaling_up_and_down_is_exact(site: Site, kubelet) -> None:
     assert site.status("c1")["workers"]["members"] == "6-7"
 
 
-async def test_pending_workers_go_at_once_when_too_many(site: Site, kubelet) -> None:
-    kubelet.decide = lambda pod: (
-        Fate(hold=CREATING) if "-worker-" in pod["metadata"]["name"] else RUNS
-    )
-    site.start_controller()
-    site.make_cluster("c1", replicas=5)
-    await eventually(lambda: site.pods("c1"), within=WITHIN)
-    site.sync("c1")
-    await eventually(lambda: len(site.workers("c1")) == 5, within=WITHIN)
-
-    site.scale("c1", 1)
-
-    await eventually(lambda: len(site.workers("c1")) == 1, within=WITHIN)
-    assert site.workers("c1") == ["c1-worker-0"]
-
-
-async def test_an_image_that_does_not_come_is_told_within_ten_seconds(
-    site: Site, kubelet
-) -> None:
-    kubelet.decide = lambda _: Fate(hold=IMAGE_MISSING)
-    site.start_controller()
-    lifetimes = {"imagePullTimeoutSeconds": 1}
-    site.make_cluster("c1", lifetimes=lifetimes)
-
-    status = await reaches(site, "c1", "Failed")
-
-    assert status["reason"] == "StartDeadlinePassed"
-    assert "cannot pull its image" in status["message"]
-    assert "test.local/nope:1" in status["message"]
-    reasons = await eventually(
-        lambda: [e["reason"] for e in site.events("c1") if e["type"] == "Warning"]
-    )
-    assert reasons == ["StartDeadlinePassed"]
-    await has_nothing_left(site, "c1")
-
-
-async def test_a_quota_is_told_and_what_fits_runs(site: Site) -> None:
+async def test_row_29_a_quota_is_told_and_what_fits_runs(site: Site) -> None:
     target = site.targets[0]
     quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "4"}}}
     site.api.post(f"/api/v1/namespaces/{target}/resourcequotas", quota)
@@ -235,22 +139,7 @@ async def test_a_quota_is_told_and_what_fits_runs(site: Site) -> None:
     await has_workers(site, "c1", 6)
 
 
-async def test_a_missing_and_an_unserved_namespace_are_told(
-    site: Site, make_namespace
-) -> None:
-    site.start_controller()
-    other = make_namespace("other")
-    site.make_cluster("c1", targetNamespace=other)
-
-    def is_told() -> bool:
-        status = site.status("c1")
-        assert f"does not serve namespace {other}" in status.get("message", ""), status
-        return True
-
-    await eventually(is_told, within=WITHIN)
-
-
-async def test_a_stop_leaves_nothing_and_says_who(site: Site) -> None:
+async def test_row_34_a_stop_leaves_nothing_and_says_who(site: Site) -> None:
     site.start_controller()
     site.make_cluster("c1", replicas=2)
     await runs(site, "c1", 2)
@@ -343,7 +232,7 @@ async def test_a_foreign_object_with_our_name_is_never_touched(site: Site) -> No
     )
 
 
-async def test_a_scheduler_that_ends_fails_the_cluster_with_its_exit_status(
+async def test_row_13_a_scheduler_that_ends_fails_its_cluster_with_its_exit_status(
     site: Site, kubelet
 ) -> None:
     site.start_controller()
@@ -374,23 +263,7 @@ async def test_a_killed_worker_is_replaced(site: Site, kubelet) -> None:
     assert "out of memory" in reasons[0]["message"]
 
 
-async def test_the_second_controller_takes_over_from_one_that_is_stopped(
-    site: Site,
-) -> None:
-    first = site.start_controller()
-    site.make_cluster("c1", replicas=1)
-    await runs(site, "c1", 1)
-    second = site.start_controller()
-    await eventually(lambda: ask(second.url, "/readyz")[0] == 200, within=WITHIN)
-
-    assert first.stop() == 0
-    site.scale("c1", 2)
-
-    await has_workers(site, "c1", 2)
-    assert site.status("c1")["workers"]["epoch"] == 1
-
-
-async def test_a_frozen_leader_does_no_harm_when_it_wakes(site: Site) -> None:
+async def test_row_21_a_frozen_leader_does_no_harm_when_it_wakes(site: Site) -> None:
     first = site.start_controller(lease_duration=6)
     site.make_cluster("c1", replicas=2)
     await runs(site, "c1", 2)
@@ -457,16 +330,3 @@ async def test_the_relay_lets_in_nobody_without_its_token(site: Site) -> None:
     code, text = ask(url, "/v1/clusters/c1/events", token=controller.token)
     assert (code, isinstance(json.loads(text), list)) == (200, True)
     assert ask(url, "/v1/clusters/no/logs", token=controller.token)[0] == 404
-
-
-def ask(url: str, path: str, *, token: str = "") -> tuple[int, str]:
-    request = urllib.request.Request(url + path)
-    if token:
-        request.add_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except OSError:
-        return 0, ""

@@ -1,24 +1,16 @@
 """Cut a controller off after each of its writes; the next one comes to the same end."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 from aiohttp import web
 
-from backends.kubernetes.api.client import KubeClient
 from backends.kubernetes.api.connection import Connection, load_connection
-from backends.kubernetes.api.lease import LeaseTimes
-from backends.kubernetes.config import KubeController
-from backends.kubernetes.controller.app import Controller
-from backends.kubernetes.controller.metrics import Metrics
 from backends.kubernetes.controller.settings import ControllerSettings
-from gateway.aio.tasks import Supervisor
 from tests.harness.control_plane import ControlPlane
 from tests.harness.kubectl import Kubectl
-from tests.support.controllers import INSTANCE, Site
+from tests.support.controllers import Site
+from tests.support.controlling import BRIEF, build_settings, controlling
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import DropAnswer, FaultProxy, Refuse
 from tests.support.kubelet import StandInKubelet
@@ -64,15 +56,8 @@ async def proxy(plane: ControlPlane) -> AsyncIterator[FaultProxy]:
 
 @pytest.fixture
 def settings(site: Site) -> ControllerSettings:
-    traits = KubeController(
-        gateway_instance=INSTANCE,
-        api_url="http://gateway.test/api",
-        namespaces=list(site.targets),
-        address="",
-        relay_address="",
-    )
     # One after the other, and none of them lets go of its lease.
-    return replace(traits.resolve(), lease_times=LeaseTimes(1, 0.6, 0.1))
+    return build_settings(site, lease_times=BRIEF)
 
 
 class Cut:
@@ -103,18 +88,6 @@ class Cut:
         return DropAnswer()
 
 
-@asynccontextmanager
-async def controlling(
-    connection: Connection, settings: ControllerSettings, url: str = ""
-) -> AsyncIterator[None]:
-    client = KubeClient(connection, url=url)
-    controller, stop = Controller(client, settings, Metrics()), asyncio.Event()
-    async with Supervisor() as tasks:
-        tasks.start("controller", lambda: controller.run(stop))
-        yield
-    await client.close()
-
-
 async def ends_well(site: Site, name: str) -> None:
     """Wait for the one end that all lives have."""
     want = [f"{name}-worker-{n}" for n in range(WORKERS)]
@@ -142,7 +115,7 @@ async def test_after_any_lost_write_the_next_controller_comes_to_the_same_end(
         name, cut = f"c{after}", Cut(after)
         proxy.rule = cut
         site.make_cluster(name, replicas=WORKERS)
-        async with controlling(connection, settings, proxy.url):
+        async with controlling(connection, settings, proxy.url, is_killed=True):
 
             def is_over(name=name, cut=cut) -> bool:
                 if site.pods(name) and "firstSyncTime" not in site.status(name):
@@ -153,7 +126,7 @@ async def test_after_any_lost_write_the_next_controller_comes_to_the_same_end(
             await eventually(is_over, within=WITHIN)
         lives += cut.is_done
 
-        async with controlling(connection, settings):
+        async with controlling(connection, settings, is_killed=True):
             await ends_well(site, name)
 
     assert lives >= MOST_WRITES - 4
@@ -166,19 +139,19 @@ async def test_after_any_lost_write_of_a_stop_nothing_is_left_over(
     for after in range(4):
         name, cut = f"s{after}", Cut(after)
         site.make_cluster(name, replicas=WORKERS)
-        async with controlling(connection, settings):
+        async with controlling(connection, settings, is_killed=True):
             await ends_well(site, name)
         proxy.rule = cut
         site.api.patch(site.path(name), {"spec": {"active": False}})
 
-        async with controlling(connection, settings, proxy.url):
+        async with controlling(connection, settings, proxy.url, is_killed=True):
             await eventually(
                 lambda name=name, cut=cut: (
                     cut.is_done or site.status(name)["phase"] == "Stopped"
                 ),
                 within=WITHIN,
             )
-        async with controlling(connection, settings):
+        async with controlling(connection, settings, is_killed=True):
             await eventually(
                 lambda name=name: (
                     site.status(name)["phase"] == "Stopped" and site.pods(name) == []
@@ -202,5 +175,5 @@ async def test_a_server_that_refuses_every_third_call_is_coped_with(
 
     proxy.rule = refuse
     site.make_cluster("c1", replicas=WORKERS)
-    async with controlling(connection, settings, proxy.url):
+    async with controlling(connection, settings, proxy.url, is_killed=True):
         await ends_well(site, "c1")
