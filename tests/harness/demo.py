@@ -26,7 +26,7 @@ from tests.harness.binary import ROOT, ProgramMissing
 from tests.harness.forward import forward_from, forward_to
 from tests.harness.kubectl import Kubectl
 from tests.harness.node import ADDRESS, Node
-from tests.harness.possible import WORLD, is_world, why_no_world
+from tests.harness.possible import WORLD, why_no_world
 from tests.support.kube_stack import PASSWORD, KubeStack
 
 HOME, TARGET, OTHER = "daskfleet", "team-a", "team-b"
@@ -34,9 +34,6 @@ _MODULE = "tests.harness.demo"
 _RUN_COMMANDS = Path("/run/demo.bashrc")
 _PORT = 8000
 _PORT_VARIABLE = "DASKFLEET_DEMO_PORT"
-# In the checkout, which a world shares with the machine; relative, since paths of
-# sockets are short.
-_SOCKET = Path(".venv/demo-kubernetes.sock")
 _TRY_AGAIN = "on a busy machine try again; report it with the lines above if it stays"
 _CRD = ROOT / "chart/crds/daskclusters.json"
 
@@ -51,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if parsed.enter:
             _enter()
-        elif not is_world():
+        elif _PORT_VARIABLE not in os.environ:
             return _run_in_a_world(report, arguments)
         else:
             _run(report, is_kept=parsed.keep)
@@ -66,21 +63,21 @@ def _run_in_a_world(report: Report, arguments: Sequence[str]) -> int:
         with report.step("Look for what the demo needs"):
             problem, _, remedy = why.partition("; to get it: ")
             raise StepFailed(problem, f"{remedy or why}, then type the command again")
+    port = choose_port(_PORT)
     try:
-        status = asyncio.run(_start_world(arguments))
+        status = asyncio.run(_start_world(arguments, port))
     except KeyboardInterrupt:
         status = 130
         report.say("", "Interrupted.")
     finally:
-        _SOCKET.unlink(missing_ok=True)
+        _find_socket(port).unlink(missing_ok=True)
     report.say("Nothing of the demo is left: it ended with its world.")
     return status
 
 
-async def _start_world(arguments: Sequence[str]) -> int:
-    port = choose_port(_PORT)
+async def _start_world(arguments: Sequence[str], port: int) -> int:
     command = [str(WORLD), sys.executable, "-m", _MODULE, *arguments]
-    async with forward_from(port, _SOCKET):
+    async with forward_from(port, _find_socket(port)):
         process = await asyncio.create_subprocess_exec(
             *command, cwd=ROOT, env=os.environ | {_PORT_VARIABLE: str(port)}
         )
@@ -132,7 +129,7 @@ def _install(node: Node, folder: Path) -> KubeStack:
 async def _use(report: Report, node: Node, site: KubeStack, *, is_kept: bool) -> None:
     kubectl = Kubectl.of_admin(node.control_plane)
     async with (
-        forward_to(_SOCKET, ADDRESS, site.port),
+        forward_to(_find_socket(_read_port()), ADDRESS, site.port),
         client.connect(site.address, PASSWORD) as session,
     ):
         with _step(report, "Create a cluster with the stock dask-gateway client"):
@@ -203,8 +200,17 @@ def _next_steps(site: KubeStack, name: str, *, is_kept: bool) -> tuple[str, ...]
 
 def _shown(site: KubeStack, url: str) -> str:
     """Return a URL of the gateway as it is reached from outside of the world."""
-    port = os.environ.get(_PORT_VARIABLE, "")
-    return url.replace(site.address, f"http://127.0.0.1:{port}") if port else url
+    return url.replace(site.address, f"http://127.0.0.1:{_read_port()}")
+
+
+def _read_port() -> int:
+    return int(os.environ[_PORT_VARIABLE])
+
+
+def _find_socket(port: int) -> Path:
+    # In the checkout, which a world shares with the machine; relative, since paths
+    # of sockets are short.
+    return Path(f".venv/demo-{port}.sock")
 
 
 def _enter() -> None:

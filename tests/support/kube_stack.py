@@ -8,11 +8,12 @@ they would on any cluster: one public port, and a Service before the API servers
 import base64
 import json
 import sys
+import time
 import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +21,7 @@ from typing import Any, Self
 from tests.harness.accounts import create_account, create_namespace
 from tests.harness.node import ADDRESS, Node
 from tests.harness.ports import find_port
-from tests.harness.service import Service, answers
+from tests.harness.service import START_S, Service, ServiceFailed, answers
 from tests.harness.traefik import Traefik, poll_routes, start_traefik
 from tests.support.controllers import (
     ANCHOR,
@@ -39,6 +40,7 @@ SMALL = {
     **{f"{role}_memory": "256 M" for role in ("scheduler", "worker")},
 }
 _SERVICE_PORT = 8000
+_POLL_S = 0.1
 
 _CONFIG = """
 c = get_config()
@@ -174,16 +176,25 @@ class KubeStack:
             port=self.port,
             internal_port=self._internal_port,
         )
-        waiting = Service(
-            "public port",
-            [sys.executable, "-c", "import signal; signal.pause()"],
-            log=self.folder / "public-port.log",
-            is_ready=lambda: answers(f"{self.address}/api/ready"),
-        )
-        try:
-            waiting.start()
-        finally:
-            waiting.kill()
+        self._wait_public()
+
+    def restart_proxy(self) -> None:
+        """Kill Traefik and start it again, and wait until it passes requests on.
+
+        For a moment it answers, but has not fetched its table yet: 404.
+        """
+        self.traefik.service.restart()
+        self._wait_public()
+
+    def _wait_public(self) -> None:
+        deadline = time.monotonic() + START_S
+        while True:
+            with suppress(OSError):
+                if answers(f"{self.address}/api/ready"):
+                    return
+            if time.monotonic() > deadline:
+                raise ServiceFailed(f"nothing answers in public\n{self.tails()}")
+            time.sleep(_POLL_S)
 
     def get(self, path: str, *, user: str = "alice") -> Any:
         """GET a JSON document of the API as ``user``."""

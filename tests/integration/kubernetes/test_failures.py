@@ -14,8 +14,9 @@ import pytest
 
 from tests.harness.accounts import create_namespace
 from tests.harness.node import Node
-from tests.support.controllers import Site
+from tests.support.controllers import ControllerProcess, Site
 from tests.support.eventually import eventually
+from tests.support.rights import read_rules
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
@@ -578,3 +579,41 @@ def is_going(pod: Mapping[str, Any]) -> bool:
 
 def phase_of(failing: Failing) -> str:
     return str(failing.pod()["status"].get("phase"))
+
+
+async def test_a_right_that_is_taken_away_and_given_back(
+    clusters_node: Node, make_namespace, tmp_path
+) -> None:
+    home, kept, taken = (make_namespace(p) for p in ("gateway", "kept", "taken"))
+    plane = clusters_node.control_plane
+    site = Site(plane, home, (kept, taken), tmp_path, cluster_settings=SMALL)
+    try:
+        # Killed, it takes over from itself when its lease has run out.
+        controller = site.start_controller(lease_duration=3)
+        one = Failing(site, "one")
+        other = Failing(site, "other", targetNamespace=taken)
+        await one.comes_to_run()
+        await other.comes_to_run()
+
+        # A new process may not look there; it does its work elsewhere, and harms none.
+        site.account.grant([], namespace=taken)
+        controller.kill()
+        controller.start()
+        await eventually(lambda: is_well(controller), within=PATIENCE_S)
+        await one.stops()
+        site.api.patch(site.path("other"), {"spec": {"workers": {"replicas": 1}}})
+        assert other.status["phase"] == "Running"
+
+        site.account.grant(read_rules("controller-target.yaml"), namespace=taken)
+        await eventually(lambda: other.pod("other-worker-0"), within=PATIENCE_S)
+        await other.stops()
+    finally:
+        site.close()
+
+
+def is_well(controller: ControllerProcess) -> bool:
+    """Return whether its probes say that all is well."""
+    try:
+        return controller.ask("/readyz") == controller.ask("/healthz") == "ok"
+    except OSError:
+        return False
