@@ -44,6 +44,7 @@ SEALED_LABELS: Final = frozenset(
 )
 
 ANNOTATION_CLUSTER_UID: Final = f"{GROUP}/cluster-uid"
+ANNOTATION_ASKED: Final = f"{GROUP}/asked"
 ANNOTATION_CREATED: Final = f"{GROUP}/created"
 ANNOTATION_HASH: Final = f"{GROUP}/hash"
 ANNOTATION_STOP_REASON: Final = f"{GROUP}/stop-reason"

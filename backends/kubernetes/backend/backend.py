@@ -218,7 +218,9 @@ class KubeBackend(KubeBackendSettings):
         outcome = await self._wishes.submit(
             name,
             Wish(
-                lambda now, others: request_scale(now, replicas, others),
+                lambda seen, others: request_scale(
+                    seen, replicas, others, now=self._run.clock.now()
+                ),
                 lambda accepted: accepted.replicas,
             ),
         )
@@ -233,12 +235,13 @@ class KubeBackend(KubeBackendSettings):
         outcome = await self._wishes.submit(
             name,
             Wish(
-                lambda now, others: request_adapt(
-                    now,
+                lambda seen, others: request_adapt(
+                    seen,
                     (minimum, maximum),
                     others,
                     default=self.adaptive_maximum,
                     adaptive_id=adaptive_id,
+                    now=self._run.clock.now(),
                 ),
                 lambda accepted: accepted.maximum,
             ),
@@ -249,7 +252,7 @@ class KubeBackend(KubeBackendSettings):
     async def end_adaptive(self, name: str) -> None:
         """End adaptive mode; the number of workers stays."""
         after, _ = await self._run.store.change(
-            name, lambda now: (request_end_adaptive(now), None)
+            name, lambda now: (request_end_adaptive(now), None), is_sure=True
         )
         require_running(after)
 

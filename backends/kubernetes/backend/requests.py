@@ -13,6 +13,7 @@ from backends.kubernetes.backend.sharing import Holdings, find_shape
 from backends.kubernetes.crd.formatting import (
     Patch,
     format_adapt_patch,
+    format_asked_patch,
     format_first_sync_patch,
     format_first_worker_patch,
     format_scale_patch,
@@ -96,7 +97,7 @@ def request_stop(
 
 
 def request_scale(
-    cluster: DaskCluster, replicas: int, others: Holdings
+    cluster: DaskCluster, replicas: int, others: Holdings, *, now: datetime
 ) -> tuple[tuple[Change, ...], ScaleOutcome]:
     """Return what sets a wanted number of workers, and what was accepted.
 
@@ -123,10 +124,9 @@ def request_scale(
             f"Scale request of {replicas} workers would exceed the limit of {share}. "
             f"Scaling to {room} instead.",
         )
-    workers = cluster.spec.workers
-    if workers.adaptive is None and workers.replicas == outcome.replicas:
-        return (), outcome
-    return (Change(format_scale_patch(outcome.replicas)),), outcome
+    # Also where it seems to be so already: what is seen may be old.
+    patches = [format_scale_patch(outcome.replicas), format_asked_patch(now)]
+    return (Change(join_patches(patches)),), outcome
 
 
 def request_adapt(
@@ -136,6 +136,7 @@ def request_adapt(
     *,
     default: int,
     adaptive_id: str,
+    now: datetime,
 ) -> tuple[tuple[Change, ...], AdaptOutcome]:
     """Return what sets adaptive bounds, and what was accepted.
 
@@ -160,7 +161,8 @@ def request_adapt(
     adaptive = AdaptiveSpec(
         id=adaptive_id, minimum=outcome.minimum, maximum=outcome.maximum
     )
-    change = Change(format_adapt_patch(adaptive))
+    patches = [format_adapt_patch(adaptive), format_asked_patch(now)]
+    change = Change(join_patches(patches))
     wanted = clamp_target(cluster.wanted_workers, outcome.minimum, outcome.maximum)
     base = cluster.spec.workers.replicas
     if clamp_target(base, outcome.minimum, outcome.maximum) == wanted:

@@ -202,7 +202,12 @@ class ClusterStore:
         return self._record(raw)
 
     async def change(
-        self, name: str, decide: Decide[T], *, generation: int = 0
+        self,
+        name: str,
+        decide: Decide[T],
+        *,
+        generation: int = 0,
+        is_sure: bool = False,
     ) -> tuple[DaskCluster, T]:
         """Write what ``decide`` makes of a cluster, and return it and its outcome.
 
@@ -213,6 +218,8 @@ class ClusterStore:
             what is there if somebody else was faster.
         generation
             As for `get`.
+        is_sure
+            Do nothing only if the API server itself says that nothing is to do.
 
         Raises
         ------
@@ -223,6 +230,9 @@ class ClusterStore:
         backoff = Backoff(*_BACKOFF)
         for _ in range(_TRIES):
             changes, outcome = decide(cluster)
+            if is_sure and not changes:
+                cluster, is_sure = await self.read(name), False
+                continue
             try:
                 for change in changes:
                     cluster = await self._write(cluster, change)

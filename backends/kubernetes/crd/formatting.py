@@ -18,6 +18,7 @@ from backends.kubernetes.crd.values import (
     ClusterStatus,
 )
 from backends.kubernetes.names import (
+    ANNOTATION_ASKED,
     ANNOTATION_STOP_MESSAGE,
     ANNOTATION_STOP_REASON,
     API_VERSION,
@@ -70,6 +71,11 @@ def format_stop_patch(reason: str, message: str) -> Patch:
 def format_scale_patch(replicas: int) -> Patch:
     """Return the patch for a number of workers; it ends adaptive mode."""
     return {"spec": {"workers": {"replicas": replicas, "adaptive": None}}}
+
+
+def format_asked_patch(now: datetime) -> Patch:
+    """Return the part of a patch that says when people asked for workers."""
+    return {"metadata": {"annotations": {ANNOTATION_ASKED: format_instant(now)}}}
 
 
 def format_adapt_patch(adaptive: AdaptiveSpec) -> Patch:

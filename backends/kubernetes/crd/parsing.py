@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from backends.kubernetes.crd.values import ClusterSpec, ClusterStatus, DaskCluster
 from backends.kubernetes.crd.values import Problem as _Problem
 from backends.kubernetes.names import (
+    ANNOTATION_ASKED,
     ANNOTATION_CREATED,
     ANNOTATION_STOP_MESSAGE,
     ANNOTATION_STOP_REASON,
@@ -97,8 +98,9 @@ def parse_dask_cluster(raw: bytes | Mapping[str, Any]) -> DaskCluster:
         resource_version=metadata.resource_version,
         generation=metadata.generation,
         created=_refine(
-            metadata.creation_timestamp, annotations.get(ANNOTATION_CREATED, "")
+            metadata.creation_timestamp, _read_time(annotations, ANNOTATION_CREATED)
         ),
+        asked=_read_time(annotations, ANNOTATION_ASKED),
         is_deleting=metadata.deletion_timestamp is not None,
         labels=metadata.labels or {},
         stop_reason=annotations.get(ANNOTATION_STOP_REASON, ""),
@@ -129,19 +131,24 @@ def _read(raw: Any, kind: type[_Part], report: Callable[[_Problem], None]) -> _P
             del part[key]
 
 
-def _refine(created: datetime | None, told: str) -> datetime | None:
+def _read_time(annotations: Mapping[str, str], name: str) -> datetime | None:
+    """Return an annotation as a time; ``None`` if it is none."""
+    try:
+        told = datetime.fromisoformat(annotations.get(name, ""))
+    except ValueError:
+        return None
+    return told if told.tzinfo is not None else None
+
+
+def _refine(created: datetime | None, told: datetime | None) -> datetime | None:
     """Return when an object was created, with the fraction of its maker's clock.
 
     The API server's own knows seconds, and lists of clusters are in this order.
     Anybody can write an annotation, so it counts only where the two are close.
     """
-    try:
-        exact = datetime.fromisoformat(told)
-    except ValueError:
+    if created is None or told is None or abs(told - created) > _SKEW:
         return created
-    if created is None or exact.tzinfo is None or abs(exact - created) > _SKEW:
-        return created
-    return exact
+    return told
 
 
 def _check(name: str, spec: ClusterSpec) -> Iterator[_Problem]:

@@ -259,6 +259,9 @@ class DaskCluster(Value, frozen=True):
         Grows with each change of the spec.
     created
         By the API server's clock.
+    asked
+        When people last asked the API for a number of workers, or bounds; a text
+        that anybody can write.
     is_deleting
         Whether somebody deletes it and something keeps it.
     labels
@@ -276,6 +279,7 @@ class DaskCluster(Value, frozen=True):
     resource_version: str
     generation: int = 0
     created: datetime | None = None
+    asked: datetime | None = None
     is_deleting: bool = False
     labels: dict[str, str] = field(default_factory=dict)
     stop_reason: str = ""

@@ -109,6 +109,22 @@ async def test_a_scheduler_that_knows_more_than_a_replica_is_answered_from_the_s
             assert (reply.generation, reply.replicas) == (seen, number)
 
 
+async def test_the_last_wish_wins_whichever_replica_takes_it(site) -> None:
+    one, two = site.make_backend(), site.make_backend()
+    async with running(one, two):
+        name = await one.start_cluster(ALICE, {})
+        for _ in range(10):
+            # Each has just written, and hardly heard of the other's write.
+            await one.scale_cluster(name, 3)
+            await two.scale_cluster(name, 5)
+            await one.scale_cluster(name, 3)
+            assert site.cluster(name)["spec"]["workers"] == {"replicas": 3}
+
+            await two.adapt_cluster(name, 2, 6)
+            await one.end_adaptive(name)
+            assert "adaptive" not in site.cluster(name)["spec"]["workers"]
+
+
 async def test_caps_hold_over_replicas(site) -> None:
     policy = Policy(
         default=Caps(clusters=3), groups={"lab": Caps(clusters=4, workers=6)}

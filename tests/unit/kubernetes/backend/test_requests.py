@@ -32,6 +32,7 @@ from gateway.domain.policy import Caps, Share, Usage
 from gateway.domain.sync import Adaptive, SyncReport
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+STAMP = "2026-01-01T12:00:00.000Z"
 DEFAULTS = Lifetimes(idle_timeout_seconds=100, no_client_timeout_seconds=200)
 BOUNDS = AdaptiveSpec(id="a1", minimum=1, maximum=9)
 RUNNING = ClusterStatus(
@@ -78,6 +79,10 @@ def report(**fields: object) -> SyncReport:
     return SyncReport(protocol=1, **fields)
 
 
+def scale(found: DaskCluster, replicas: int, others=()):
+    return request_scale(found, replicas, others, now=NOW)
+
+
 def take(found: DaskCluster, **fields: object):
     return take_report(found, report(**fields), DEFAULTS, NOW)
 
@@ -107,8 +112,8 @@ def test_what_is_over_is_not_stopped_again_and_takes_no_wishes(found) -> None:
     assert request_stop(found, StopReason.USER, "") == ()
     assert take(found, target=3) == ()
     for call in (
-        lambda: request_scale(found, 1, ()),
-        lambda: request_adapt(found, (0, 1), (), default=9, adaptive_id="a2"),
+        lambda: scale(found, 1),
+        lambda: adapt(found, 0, 1),
         lambda: request_end_adaptive(found),
     ):
         with pytest.raises(ClusterNotRunning):
@@ -119,39 +124,41 @@ def test_who_asks_a_cluster_that_is_over_learns_why() -> None:
     failed = ClusterStatus(phase=ClusterPhase.FAILED, reason="SchedulerLost")
 
     with pytest.raises(ClusterNotRunning, match=r"has ended \(SchedulerLost\)"):
-        request_scale(cluster(status=failed), 1, ())
+        scale(cluster(status=failed), 1)
     with pytest.raises(ClusterNotRunning, match=r"is stopping \(IdleTimeout\)"):
-        request_scale(cluster(active=False, stop_reason="IdleTimeout"), 1, ())
+        scale(cluster(active=False, stop_reason="IdleTimeout"), 1)
 
 
 # Scale.
 
 
 def test_a_scale_ends_adaptive_mode_in_the_same_write() -> None:
-    (change,), outcome = request_scale(cluster(adaptive=BOUNDS), 4, ())
+    (change,), outcome = scale(cluster(adaptive=BOUNDS), 4)
 
-    assert change.patch == {"spec": {"workers": {"replicas": 4, "adaptive": None}}}
+    assert change.patch == {
+        "spec": {"workers": {"replicas": 4, "adaptive": None}},
+        "metadata": {"annotations": {"daskfleet.io/asked": STAMP}},
+    }
     assert outcome.replicas == 4
 
 
-def test_the_same_number_again_writes_nothing() -> None:
-    assert request_scale(cluster(replicas=4), 4, ())[0] == ()
-    assert request_scale(cluster(replicas=4, adaptive=BOUNDS), 4, ())[0] != ()
+def test_the_same_number_again_is_written_since_what_is_seen_may_be_old() -> None:
+    assert len(scale(cluster(replicas=4), 4)[0]) == 1
 
 
 def test_a_number_is_cut_to_the_caps_of_cluster_share_and_sense() -> None:
     others = [(Share("user:alice", Caps(workers=6)), Usage(1, 4, 0, 0))]
 
-    capped = request_scale(cluster(cap=5), 9, ())[1]
-    shared = request_scale(cluster(), 9, others)[1]
+    capped = scale(cluster(cap=5), 9)[1]
+    shared = scale(cluster(), 9, others)[1]
 
     assert (capped.replicas, shared.replicas) == (5, 2)
     assert "Scaling to 5 instead" in str(capped.message)
     assert "limit of user 'alice'. Scaling to 2 instead" in str(shared.message)
-    assert request_scale(cluster(), 10**9, ())[1].replicas == MAX_WORKERS
-    assert request_scale(cluster(), 1, others)[1].message is None
+    assert scale(cluster(), 10**9)[1].replicas == MAX_WORKERS
+    assert scale(cluster(), 1, others)[1].message is None
     with pytest.raises(InvalidRequest):
-        request_scale(cluster(), -1, ())
+        scale(cluster(), -1)
 
 
 # Adapt.
@@ -159,7 +166,7 @@ def test_a_number_is_cut_to_the_caps_of_cluster_share_and_sense() -> None:
 
 def adapt(found: DaskCluster, minimum: int | None, maximum: int | None, others=()):
     return request_adapt(
-        found, (minimum, maximum), others, default=50, adaptive_id="a2"
+        found, (minimum, maximum), others, default=50, adaptive_id="a2", now=NOW
     )
 
 
@@ -167,7 +174,8 @@ def test_bounds_are_written_whole_under_a_fresh_id() -> None:
     (change,), outcome = adapt(cluster(), 0, 5)
 
     want = {"id": "a2", "minimum": 0, "maximum": 5}
-    assert change.patch == {"spec": {"workers": {"adaptive": want}}}
+    assert change.patch["spec"] == {"workers": {"adaptive": want}}
+    assert change.patch["metadata"]["annotations"] == {"daskfleet.io/asked": STAMP}
     assert (outcome.minimum, outcome.maximum) == (0, 5)
 
 

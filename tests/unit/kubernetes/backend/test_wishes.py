@@ -1,6 +1,7 @@
 """Of many wishes for one cluster the last is written, and all are answered."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,6 +15,7 @@ from backends.kubernetes.crd.values import (
 )
 from gateway.domain.errors import InvalidRequest, Unavailable
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTER = DaskCluster(
     name="c1",
     namespace="gateway",
@@ -25,7 +27,7 @@ CLUSTER = DaskCluster(
 
 def scale(replicas: int) -> Wish:
     return Wish(
-        lambda now, others: request_scale(now, replicas, others),
+        lambda seen, others: request_scale(seen, replicas, others, now=NOW),
         lambda accepted: accepted.replicas,
     )
 

@@ -195,7 +195,10 @@ def test_annotations_are_written_where_there_are_some() -> None:
 
 
 def test_a_precondition_is_of_the_object_or_of_a_version_of_it() -> None:
+    exact = format_precondition("u", "7")
+
     assert format_precondition("u") == {"metadata": {"uid": "u"}}
+    assert exact == {"metadata": {"uid": "u", "resourceVersion": "7"}}
 
 
 def test_joined_patches_keep_both_and_the_later_wins() -> None:
