@@ -33,7 +33,7 @@ HOME, TARGET, OTHER = "daskfleet", "team-a", "team-b"
 _MODULE = "tests.harness.demo"
 _RUN_COMMANDS = Path("/run/demo.bashrc")
 _PORT = 8000
-_PORT_VARIABLE = "DASKFLEET_DEMO_PORT"
+PORT_VARIABLE = "DASKFLEET_DEMO_PORT"
 _TRY_AGAIN = "on a busy machine try again; report it with the lines above if it stays"
 _CRD = ROOT / "chart/crds/daskclusters.json"
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if parsed.enter:
             _enter()
-        elif _PORT_VARIABLE not in os.environ:
+        elif PORT_VARIABLE not in os.environ:
             return _run_in_a_world(report, arguments)
         else:
             _run(report, is_kept=parsed.keep)
@@ -79,7 +79,7 @@ async def _start_world(arguments: Sequence[str], port: int) -> int:
     command = [str(WORLD), sys.executable, "-m", _MODULE, *arguments]
     async with forward_from(port, _find_socket(port)):
         process = await asyncio.create_subprocess_exec(
-            *command, cwd=ROOT, env=os.environ | {_PORT_VARIABLE: str(port)}
+            *command, cwd=ROOT, env=os.environ | {PORT_VARIABLE: str(port)}
         )
         try:
             return await process.wait()
@@ -204,7 +204,7 @@ def _shown(site: KubeStack, url: str) -> str:
 
 
 def _read_port() -> int:
-    return int(os.environ[_PORT_VARIABLE])
+    return int(os.environ[PORT_VARIABLE])
 
 
 def _find_socket(port: int) -> Path:
