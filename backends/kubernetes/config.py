@@ -195,7 +195,11 @@ class KubeController(KubeRouteSettings, KubeSettings):
     ).tag(config=True)
 
     resync_period = Seconds(
-        600, help="Seconds after which all clusters are looked at without any change."
+        600,
+        help="""
+        Seconds after which all clusters are looked at without any change. Route
+        objects that somebody has deleted are made again then.
+        """,
     ).tag(config=True)
 
     k8s_api_rate_limit = Integer(

@@ -92,6 +92,7 @@ class Controller:
             clock=clock,
             times=settings.lease_times,
         )
+        self._memories = Memories()
         self._rounds = Rounds(self._queue, settings.pace, metrics, clock)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -145,12 +146,14 @@ class Controller:
         while True:
             await asyncio.sleep(self._settings.pace.resync_s)
             if self._lease.is_held:
+                self._memories.forget_routes()
                 for name in self._caches.list_names():
                     self._queue.wake(name)
 
     def _build_reconciler(self) -> Reconciler:
         settings, client, clock = self._settings, self._client, self._clock
-        caches, memories = self._caches, Memories()
+        caches = self._caches
+        memories = self._memories = Memories()
         writes = Writes(client, self._lease, Limiter(settings.pace.rate_limit))
         owners = Owners(client, settings.anchor_owner, clock)
         instance = settings.objects.instance
@@ -159,7 +162,7 @@ class Controller:
             executor=Executor(
                 client,
                 writes,
-                Children(client, writes, caches, owners, clock),
+                Children(client, writes, caches, owners, clock, shared=memories.shared),
                 WorkerPods(client, writes, caches, clock),
                 clock,
             ),

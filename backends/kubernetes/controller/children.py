@@ -81,14 +81,15 @@ class Children:
         caches: Caches,
         owners: Owners,
         clock: Clock,
+        *,
+        shared: set[tuple[str, str]],
     ) -> None:
         self._client = client
         self._writes = writes
         self._caches = caches
         self._owners = owners
         self._clock = clock
-        # Of each namespace; they are immutable, and nobody takes them away.
-        self._middlewares: set[tuple[str, str]] = set()
+        self._shared = shared
 
     async def create(self, seen: Round, blueprint: Blueprint, child: Child) -> str:
         """Create ``child``, or find that it is there.
@@ -152,11 +153,11 @@ class Children:
         for ref in KINDS:
             manifest = make_member(shared, ref)
             key = place, manifest["metadata"]["name"]
-            if key in self._middlewares:
+            if key in self._shared:
                 continue
             with suppress(AlreadyExists):
                 await self._writes.create(MIDDLEWARES, manifest)
-            self._middlewares.add(key)
+            self._shared.add(key)
 
     def _note(self, seen: Round, child: Child, raw: bytes) -> str:
         seen.memory.refusals.pop(child, None)

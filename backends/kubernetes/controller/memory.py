@@ -53,8 +53,15 @@ class ClusterMemory:
 
 @dataclass(slots=True)
 class Memories:
-    """By cluster's name; forgotten when a cluster is gone."""
+    """By cluster's name; forgotten when a cluster is gone.
 
+    Parameters
+    ----------
+    shared
+        Namespace and name of what clusters share, and this process knows to exist.
+    """
+
+    shared: set[tuple[str, str]] = field(default_factory=set)
     _clusters: dict[str, ClusterMemory] = field(default_factory=dict)
     _sightings: dict[str, Sightings] = field(default_factory=dict)
 
@@ -68,6 +75,12 @@ class Memories:
     def forget_cluster(self, name: str) -> None:
         """Forget a cluster that is gone."""
         self._clusters.pop(name, None)
+
+    def forget_routes(self) -> None:
+        """Forget which route objects exist: nobody follows them, and users delete."""
+        self.shared.clear()
+        for memory in self._clusters.values():
+            memory.made -= {child for child in memory.made if child.is_route}
 
     def sightings(self, anchor_uid: str) -> Sightings:
         """Return when the cluster of an anchor was found gone."""

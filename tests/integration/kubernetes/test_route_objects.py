@@ -50,8 +50,10 @@ def site(plane: ControlPlane, make_namespace, tmp_path) -> Iterator[Site]:
     made.close()
 
 
-def start(site: Site) -> Any:
-    return site.start_controller(routes="ingressroute", proxy_prefix="/dask")
+def start(site: Site, **settings: object) -> Any:
+    return site.start_controller(
+        routes="ingressroute", proxy_prefix="/dask", **settings
+    )
 
 
 def routes(site: Site, target: str, kind: str) -> dict[str, Any]:
@@ -143,6 +145,29 @@ async def test_a_controller_that_starts_anew_makes_no_second_route(site: Site) -
     after = routes(site, target, "ingressroutes")["dask-c1"]["metadata"]["uid"]
     assert before == after
     assert len(routes(site, target, "middlewares")) == 4
+
+
+async def test_what_somebody_deletes_is_made_again_at_the_next_resync(
+    site: Site,
+) -> None:
+    start(site, resync_period=2)
+    target = site.targets[0]
+    site.make_cluster("c1")
+    await runs(site, "c1", target)
+    shared = set(routes(site, target, "middlewares"))
+
+    base = f"{TRAEFIK}/namespaces/{target}"
+    for kind in KINDS:
+        site.api.delete(f"{base}/{kind}/dask-c1")
+    site.api.delete(f"{base}/middlewares/{min(shared)}")
+
+    def is_whole() -> bool:
+        assert names(site, target) == [["dask-c1"]] * 2
+        assert set(routes(site, target, "middlewares")) == shared
+        return True
+
+    await eventually(is_whole, within=WITHIN)
+    assert site.status("c1")["phase"] == "Running"
 
 
 async def test_a_route_that_is_anothers_is_not_touched_and_told(site: Site) -> None:
