@@ -6,6 +6,7 @@ asked for at the API server, since another replica may have made it just now.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import Any, Final, TypeVar
 
 from backends.kubernetes.api.client import KubeClient
@@ -81,6 +82,7 @@ class ClusterStore:
         self._names: dict[str, set[str]] = {}
         self._owners: dict[str, str] = {}
         self._epochs: dict[str | None, int] = {}
+        self._ticks = count(1)
         self._absent: ExpiringMap[str, bool] = ExpiringMap(
             _MOST_ABSENT, _ABSENT_S, monotonic=clock.monotonic
         )
@@ -118,9 +120,9 @@ class ClusterStore:
             raise Unavailable(f"no word of clusters for {self._informer.age_s:.0f} s")
 
     def epoch_of(self, owner: str | None) -> int:
-        """Return a number that grows with each change of ``owner``'s clusters.
+        """Return a number that differs after each change of ``owner``'s clusters.
 
-        ``None`` is everybody.
+        ``None`` is everybody; 0 is: there are none.
         """
         return self._epochs.get(owner, 0)
 
@@ -298,5 +300,9 @@ class ClusterStore:
         self._count(owner)
 
     def _count(self, owner: str) -> None:
-        for key in (owner, None):
-            self._epochs[key] = self._epochs.get(key, 0) + 1
+        self._epochs[None] = tick = next(self._ticks)
+        if owner in self._names:
+            self._epochs[owner] = tick
+        else:
+            # Who has no clusters any more takes no room; 0 means just that.
+            self._epochs.pop(owner, None)

@@ -412,6 +412,9 @@ async def test_a_cluster_that_kubectl_deletes_is_gone(site) -> None:
         await eventually(is_gone)
         with pytest.raises(ClusterNotFound):
             await backend.get_cluster(name)
+        assert backend._run.store.epoch_of("alice") == 0
+        again = await backend.start_cluster(ALICE, {})
+        assert [c.name for c in await backend.list_clusters("alice")] == [again]
 
 
 # What is written, and by whom.
@@ -461,6 +464,22 @@ async def test_a_settled_cluster_costs_no_call(site, audit) -> None:
             await backend.check_ready()
 
         assert audit.since(mark, user=site.account.user) == []
+
+
+async def test_p13_many_wishes_at_once_are_few_writes_and_the_last_one_stays(
+    site, audit
+) -> None:
+    backend = site.make_backend()
+    async with running(backend):
+        name = await backend.start_cluster(ALICE, {})
+        mark = audit.mark()
+
+        wishes = [backend.scale_cluster(name, n % 8) for n in range(200)]
+        await asyncio.gather(*wishes)
+        asked = audit.since(mark, user=site.account.user)
+
+    assert 1 <= len(asked) <= 2, asked
+    assert site.cluster(name)["spec"]["workers"] == {"replicas": 199 % 8}
 
 
 async def test_firsts_are_written_once_by_whichever_replica(site) -> None:
