@@ -1,4 +1,4 @@
-"""Fields of the objects that we make: see ``tools/make_field_table.py``.
+"""Fields of objects that we make: see ``tools/make_field_table.py``.
 
 One definition in each paragraph; `backends.kubernetes.customise.fields` reads it.
 ``s i b n`` are texts, integers, truth values and numbers, ``q`` is a quantity, ``x``

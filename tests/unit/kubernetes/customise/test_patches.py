@@ -106,13 +106,17 @@ def test_all_problems_are_told_together_each_with_its_line() -> None:
     told = [problem.format() for problem in loaded.problems]
     name = "patch gpu-toleration"
     assert told == [
-        f"config.py, line 10, {name}: target.kind: must be one of ConfigMap, "
-        "IngressRoute, IngressRouteTCP, NetworkPolicy, Pod, Secret, Service, "
-        'or "*"',
+        (
+            f"config.py, line 10, {name}: target.kind: must be one of ConfigMap, "
+            "IngressRoute, IngressRouteTCP, NetworkPolicy, Pod, Secret, Service, "
+            'or "*"'
+        ),
         f"config.py, line 5, {name}: order: must be an integer of at most six digits",
         f"config.py, line 24, {name}: patch: is missing",
-        f"config.py, line 24, {name}: target: must hold component or kind; "
-        'write "*" for each of them',
+        (
+            f"config.py, line 24, {name}: target: must hold component or kind; "
+            'write "*" for each of them'
+        ),
         f"config.py, line 24, {name}: colour: is no field; look for a spelling mistake",
         f"config.py, line 24, {name}: name: is the name of another patch",
     ]
