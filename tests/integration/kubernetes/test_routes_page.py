@@ -1,6 +1,7 @@
 """The table of routes that an API server serves to the proxy, over real clusters."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -212,6 +213,33 @@ async def test_a_changed_status_that_moves_no_route_wakes_nobody(
     assert not held.done()
     server.app[HELD].release()
     assert await held == ["c1"]
+
+
+async def test_a_burst_of_changes_is_a_few_tables(
+    start: Start, clusters: Clusters, proxy: aiohttp.ClientSession
+) -> None:
+    server = await start()
+    await ask(proxy, server)
+    made = {f"c{number:02}" for number in range(20)}
+    tables: list[list[str]] = []
+
+    async def follow() -> None:
+        while not tables or set(tables[-1]) != made:
+            tables.append(await ask(proxy, server))
+
+    def make() -> float:
+        begin = time.monotonic()
+        for name in sorted(made):
+            clusters.make(name)
+        return time.monotonic() - begin
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(follow())
+        took_s = await asyncio.to_thread(make)
+
+    # One at once, then no more than ten in a second, and the last one is whole.
+    assert len(tables) <= took_s / 0.1 + 2
+    assert all(set(a) <= set(b) for a, b in itertools.pairwise(tables))
 
 
 async def test_a_server_that_is_told_to_stop_answers_at_once(
