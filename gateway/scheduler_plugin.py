@@ -100,6 +100,7 @@ class Wanted(NamedTuple):
     replicas: int
     adaptive: Bounds | None
     active: bool
+    notice: str = ""
 
 
 class WorkerView(NamedTuple):
@@ -155,11 +156,12 @@ def parse_reply(body: bytes) -> Wanted:
         replicas = int(reply["replicas"])
         generation = int(reply["generation"])
         active = bool(reply.get("active", True))
+        notice = str(reply.get("notice") or "")
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"not an answer to sync: {error!r}") from None
     if replicas < 0:
         raise ValueError(f"replicas must be >= 0, got {replicas}")
-    return Wanted(generation, replicas, bounds or None, active)
+    return Wanted(generation, replicas, bounds or None, active, notice)
 
 
 @functools.lru_cache(maxsize=20_000)  # each report asks for each worker: 10 us
@@ -748,9 +750,16 @@ class Agent(SchedulerPlugin):  # type: ignore[misc]  # distributed is not typed 
         if known is None or (wanted != known and wanted.generation >= known.generation):
             logger.info("the gateway wants %s", wanted)
             self._wanted = wanted
+            if wanted.notice and (known is None or known.notice != wanted.notice):
+                self._announce(wanted.notice)
             if self._adaptive and self._adaptive.bounds != wanted.adaptive:
                 self._adaptive = None  # no call may say a target under an old id
             self._wake.set()
+
+    def _announce(self, notice: str) -> None:
+        logger.warning("%s", notice)
+        # Newer clients show it as a warning to whoever works with them now.
+        self._scheduler.log_event("warn", notice)
 
     # Adaptive mode.
 

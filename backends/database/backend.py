@@ -28,6 +28,7 @@ from backends.database.records import (
 from backends.database.reported import build_cluster, build_workers
 from backends.database.requests import (
     build_reply,
+    find_due,
     request_adapt,
     request_end_adaptive,
     request_scale,
@@ -210,7 +211,7 @@ class DatabaseBackend(DBBackendBase):
         """Accept a wanted number of workers, ending adaptive mode."""
 
         def decide(now: Snapshot, others: Holdings) -> tuple[Change, ScaleOutcome]:
-            return request_scale(now, replicas, others)
+            return request_scale(now, replicas, others, now_ms=self._now_ms())
 
         shares = await self._find_shares(name)
         _, outcome = await self._run.store.change(name, decide, shares=shares)
@@ -230,6 +231,7 @@ class DatabaseBackend(DBBackendBase):
                 others,
                 default=self.adaptive_maximum,
                 adaptive_id=adaptive_id,
+                now_ms=self._now_ms(),
             )
 
         shares = await self._find_shares(name)
@@ -251,20 +253,22 @@ class DatabaseBackend(DBBackendBase):
         now_ms = self._now_ms()
         snapshot = await self._load(name)
         change, beat = take_report(snapshot, report, now_ms)
+        due_s = find_due(snapshot, change, beat, now_ms)
         if change is not None:
 
             def decide(now: Snapshot, _others: Holdings) -> tuple[Change | None, None]:
                 return take_report(now, report, now_ms)[0], None
 
             record, _ = await run.store.change(name, decide, beat=beat)
-            return build_reply(record)
+            return build_reply(record, snapshot.spec, due_s)
         if not snapshot.cluster.phase.is_terminal:
             await run.store.write_beat(snapshot.cluster.id, beat)
-        return build_reply(snapshot.cluster)
+        return build_reply(snapshot.cluster, snapshot.spec, due_s)
 
     async def get_wanted(self, name: str) -> SyncReply:
         """Return what is wanted of a cluster; writes nothing."""
-        return build_reply((await self._find(name)).cluster)
+        head = await self._find(name)
+        return build_reply(head.cluster, head.spec)
 
     async def list_events(self, name: str) -> Sequence[ClusterEvent]:
         """Return events of a cluster, oldest first."""

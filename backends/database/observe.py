@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
+
+import structlog
 
 from backends.database.keyring import Keyring
 from backends.database.launcher import JobRef, JobState, JobView, Launcher
@@ -12,7 +15,10 @@ from backends.database.plan import wants_route_proof, wants_scheduler_proof
 from backends.database.records import Snapshot
 from backends.database.route_table import RouteTable
 from backends.database.routes import Route, Routes
+from backends.database.steps import StepWatch
 from gateway.ports import Clock
+
+log = structlog.get_logger(__name__)
 
 # Beyond any answer of a machine that works; a proof has a shorter one of its own.
 OBSERVE_S: Final = 30.0
@@ -31,6 +37,20 @@ class Memory:
     troubles: dict[JobRef, Trouble] = field(default_factory=dict)
     stopped: set[JobRef] = field(default_factory=set)
     asked_ms: dict[JobRef, int] = field(default_factory=dict)
+
+    def rebase(self, steady_since_ms: int, now_ms: int) -> None:
+        """Count what was noted by another setting of the clock from the new one.
+
+        Else an hour forward ends every patience, and an hour back prolongs it.
+        """
+
+        def count(since_ms: int) -> int:
+            return max(steady_since_ms, min(since_ms, now_ms))
+
+        for times in (self.absent_since_ms, self.asked_ms):
+            times.update({ref: count(since_ms) for ref, since_ms in times.items()})
+        for ref, trouble in self.troubles.items():
+            self.troubles[ref] = Trouble(trouble.text, count(trouble.since_ms))
 
     def note_jobs(self, jobs: Mapping[JobRef, JobView], now_ms: int) -> None:
         """Keep since when each job of ``jobs`` is absent."""
@@ -52,8 +72,9 @@ class Observer:
 
     Parameters
     ----------
-    serving_since_ms
-        Since when this server can be called by schedulers.
+    steps
+        Tells since when this server has been there to be called by schedulers, by
+        a clock that nobody has set since.
     """
 
     def __init__(
@@ -64,21 +85,26 @@ class Observer:
         table: RouteTable,
         keyring: Keyring,
         clock: Clock,
-        serving_since_ms: int,
+        steps: StepWatch,
     ) -> None:
         self._launcher = launcher
         self._routes = routes
         self._table = table
         self._keyring = keyring
         self._clock = clock
-        self._serving_since_ms = serving_since_ms
+        self._steps = steps
 
     async def look_at(self, snapshot: Snapshot, memory: Memory) -> Observed:
         """Return what is seen of a cluster now."""
         refs = snapshot.job_refs()
         async with asyncio.timeout(OBSERVE_S):
             jobs = await self._launcher.observe(refs)
-        now_ms = round(self._clock.now().timestamp() * 1000)
+        step = self._steps.look()
+        if step is not None:
+            log.warning("clock was set", by_s=round(step.total_seconds(), 1))
+        since_ms = _to_ms(self._steps.steady_since)
+        now_ms = _to_ms(self._clock.now())
+        memory.rebase(since_ms, now_ms)
         memory.note_jobs({ref: jobs.get(ref, _ABSENT) for ref in refs}, now_ms)
         memory.forget_ended(snapshot)
         return Observed(
@@ -90,7 +116,7 @@ class Observer:
             asked_ms=dict(memory.asked_ms),
             scheduler_proved=await self._prove_scheduler(snapshot, jobs),
             route_proved=await self._prove_route(snapshot),
-            serving_since_ms=self._serving_since_ms,
+            serving_since_ms=since_ms,
         )
 
     async def _prove_scheduler(
@@ -128,6 +154,10 @@ class Observer:
                 return await self._routes.prove(cluster.name, ca)
         except TimeoutError:
             return False
+
+
+def _to_ms(time: datetime) -> int:
+    return round(time.timestamp() * 1000)
 
 
 _ABSENT: Final = JobView(JobState.ABSENT)

@@ -53,7 +53,8 @@ class Observed:
     route_proved
         Whether the cluster answered at the public port.
     serving_since_ms
-        Since when this server has been there to be called by schedulers.
+        Since when this server has been there to be called by schedulers, and nobody
+        has set its clock.
     """
 
     jobs: Mapping[JobRef, JobView] = field(default_factory=dict)

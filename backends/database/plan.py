@@ -4,6 +4,7 @@ The first rule that applies decides. Which workers are wanted is decided in
 ``workforce``.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,7 +31,7 @@ from gateway.domain.cluster import (
     EventType,
     FailureReason,
 )
-from gateway.domain.lifetime import decide_stop
+from gateway.domain.lifetime import decide_stop, describe_last_end, find_warning_s
 
 # A launcher that is asked to stop a job is asked again so often.
 STOP_AGAIN_MS: Final = 250
@@ -273,18 +274,21 @@ def _plan_running(desired: Snapshot, observed: Observed, now_ms: int) -> Plan:
     cluster = desired.cluster
     end = decide_stop(
         desired.spec.lifetimes,
-        age_s=(now_ms - cluster.created_ms) / 1000,
-        beat=None if desired.beat is None else desired.beat.seen_at(now_ms),
+        age_s=desired.find_age_s(now_ms),
+        beat=desired.find_beat(now_ms),
     )
     if end is not None:
         reason, text = end
         after = replace(cluster, active=False, reason=reason, message=text)
         return Plan(Change(after, (), (_event(now_ms, reason, text),)))
     step = plan_workforce(desired, observed, now_ms)
-    silent_ms = _silent_at_ms(desired, observed)
+    silent_ms = _silent_at_ms(desired, observed, now_ms)
     if silent_ms <= now_ms and not cluster.is_silent:
         step = _add_silence(desired, step, now_ms)
-    instants = [step.look_again_ms, _life_ends_at_ms(desired)]
+    warning_ms = _warning_at_ms(desired)
+    if warning_ms is not None and warning_ms <= now_ms:
+        step = _add_warning(desired, step, now_ms)
+    instants = [step.look_again_ms, _life_ends_at_ms(desired), warning_ms]
     if not cluster.is_silent:
         instants.append(silent_ms)
     if cluster.launched and observed.view(cluster.scheduler_ref).state is (
@@ -295,8 +299,11 @@ def _plan_running(desired: Snapshot, observed: Observed, now_ms: int) -> Plan:
     return replace(step, look_again_ms=find_earliest(future))
 
 
-def _silent_at_ms(desired: Snapshot, observed: Observed) -> int:
-    received_ms = 0 if desired.beat is None else desired.beat.received_ms
+def _silent_at_ms(desired: Snapshot, observed: Observed, now_ms: int) -> int:
+    beat = desired.beat
+    # A time to come is from before the clock was set back: counted from then.
+    is_usable = beat is not None and math.isfinite(beat.seen_at(now_ms).age_s)
+    received_ms = beat.received_ms if beat is not None and is_usable else 0
     return max(received_ms, observed.serving_since_ms) + SILENT_AFTER_MS
 
 
@@ -307,18 +314,34 @@ def _life_ends_at_ms(desired: Snapshot) -> int | None:
     return desired.cluster.created_ms + round(limit_s * 1000)
 
 
+def _warning_at_ms(desired: Snapshot) -> int | None:
+    age_s = find_warning_s(desired.spec.lifetimes)
+    if age_s is None or desired.cluster.is_warned:
+        return None
+    return desired.cluster.created_ms + round(age_s * 1000)
+
+
 def _add_silence(desired: Snapshot, step: Plan, now_ms: int) -> Plan:
     # A busy scheduler may not answer for long; it is told, and nothing is killed.
     text = "scheduler has not called the gateway for some minutes"
     event = ClusterEvent(
         now_ms, EventType.WARNING, "SchedulerSilent", text, "scheduler"
     )
+    return _add(desired, step, event, is_silent=True)
+
+
+def _add_warning(desired: Snapshot, step: Plan, now_ms: int) -> Plan:
+    text = describe_last_end(desired.cluster.created_ms, desired.spec.lifetimes)
+    event = ClusterEvent(now_ms, EventType.WARNING, "MaxLifetimeNear", text)
+    return _add(desired, step, event, is_warned=True)
+
+
+def _add(desired: Snapshot, step: Plan, event: ClusterEvent, **flag: bool) -> Plan:
+    """Return ``step`` with an event that is told once, as ``flag`` remembers."""
     change = step.change or Change(desired.cluster)
-    cluster = replace(change.cluster, is_silent=True)
-    return replace(
-        step,
-        change=Change(cluster, change.workers, (*change.events, event)),
-    )
+    cluster = replace(change.cluster, **flag)  # type: ignore[arg-type]  # flags alone
+    events = (*change.events, event)
+    return replace(step, change=Change(cluster, change.workers, events))
 
 
 def _event(now_ms: int, reason: str, text: str) -> ClusterEvent:

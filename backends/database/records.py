@@ -4,6 +4,7 @@ Pure. How they are stored stands in ``tables`` and ``store``; what is to be done
 about them in ``plan``.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,12 +15,13 @@ from backends.database.launcher import JobRef, Role
 from backends.database.routes import Route
 from gateway.domain.cluster import ClusterPhase
 from gateway.domain.config import ResolvedConfig
-from gateway.domain.lifetime import Beat, Lifetimes
+from gateway.domain.lifetime import Beat, Lifetimes, count_awaited_s
 from gateway.domain.names import format_worker_name, parse_worker_ordinal
 from gateway.domain.policy import Shape
 from gateway.domain.sync import Adaptive
 
 SCHEDULER_JOB: Final = "scheduler"
+_SKEW_S: Final = 10.0
 
 
 class WorkerStage(StrEnum):
@@ -89,6 +91,10 @@ class ClusterRecord:
         Failed worker starts since a worker last connected.
     is_silent
         Whether the lack of syncs has been reported.
+    asked_ms
+        When people last said how many workers they want.
+    is_warned
+        Whether the end of its longest life has been announced.
     """
 
     id: int
@@ -119,6 +125,8 @@ class ClusterRecord:
     log_tail: tuple[str, ...] = ()
     start_failures: int = 0
     is_silent: bool = False
+    asked_ms: int | None = None
+    is_warned: bool = False
 
     @property
     def adaptive(self) -> Adaptive | None:
@@ -260,8 +268,11 @@ class BeatRecord:
     seen: int = 0
 
     def seen_at(self, now_ms: int) -> Beat:
-        """Return it as the lifetime rules want it."""
-        age_s = max(0.0, (now_ms - self.received_ms) / 1000)
+        """Return it as the lifetime rules want it, without what rows know better."""
+        age_s = (now_ms - self.received_ms) / 1000
+        # Another server's clock may be ahead a little. What comes from far ahead came
+        # before a clock was set back, nobody knows how long.
+        age_s = max(0.0, age_s) if age_s > -_SKEW_S else math.inf
         return Beat(age_s=age_s, idle_s=self.idle_s, no_client_s=self.no_client_s)
 
 
@@ -289,6 +300,24 @@ class Snapshot:
     def members(self) -> tuple[WorkerRecord, ...]:
         """Workers of which something may be left."""
         return tuple(w for w in self.workers if w.stage is not WorkerStage.ENDED)
+
+    def find_beat(self, now_ms: int) -> Beat | None:
+        """Return the last sync as the lifetime rules want it."""
+        if self.beat is None:
+            return None
+        came = [w.connected_ms for w in self.workers if w.connected_ms is not None]
+        connected = sum(w.stage.is_connected for w in self.workers)
+        awaited_s = count_awaited_s(
+            asked_s=_count_s(self.cluster.asked_ms, now_ms),
+            patience_s=self.spec.config.worker_start_timeout_s,
+            missing=self.cluster.replicas - connected,
+            arrived_s=_count_s(max(came, default=None), now_ms),
+        )
+        return replace(self.beat.seen_at(now_ms), awaited_s=awaited_s)
+
+    def find_age_s(self, now_ms: int) -> float:
+        """Return the seconds since the cluster was accepted."""
+        return (now_ms - self.cluster.created_ms) / 1000
 
     def job_refs(self) -> tuple[JobRef, ...]:
         """Return the jobs that may have something left, scheduler first."""
@@ -332,4 +361,8 @@ def _worker_ref(cluster: str, ordinal: int) -> JobRef:
 
 
 def _wanted(cluster: ClusterRecord) -> tuple[object, ...]:
-    return (cluster.active, cluster.replicas, cluster.adaptive)
+    return (cluster.active, cluster.replicas, cluster.adaptive, cluster.is_warned)
+
+
+def _count_s(since_ms: int | None, now_ms: int) -> float | None:
+    return None if since_ms is None else max(0.0, (now_ms - since_ms) / 1000)

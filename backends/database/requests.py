@@ -12,6 +12,7 @@ from backends.database.actions import Change
 from backends.database.records import (
     BeatRecord,
     ClusterRecord,
+    ClusterSpec,
     Snapshot,
     WorkerRecord,
     WorkerStage,
@@ -19,7 +20,7 @@ from backends.database.records import (
 )
 from gateway.domain.cluster import ClusterEvent, EventType, StopReason
 from gateway.domain.errors import ClusterNotRunning
-from gateway.domain.lifetime import decide_stop
+from gateway.domain.lifetime import decide_stop, describe_last_end, find_due_s
 from gateway.domain.names import format_worker_name
 from gateway.domain.policy import Share, Usage, room_for_workers
 from gateway.domain.scaling import (
@@ -55,7 +56,7 @@ def request_stop(
 
 
 def request_scale(
-    desired: Snapshot, replicas: int, others: Holdings
+    desired: Snapshot, replicas: int, others: Holdings, *, now_ms: int
 ) -> tuple[Change, ScaleOutcome]:
     """Return the change for a wanted number of workers, and what was accepted.
 
@@ -82,7 +83,9 @@ def request_scale(
             f"Scale request of {replicas} workers would exceed the limit of {share}. "
             f"Scaling to {room} instead.",
         )
-    after = replace(cluster, replicas=outcome.replicas, adaptive_id=None)
+    after = replace(
+        cluster, replicas=outcome.replicas, adaptive_id=None, asked_ms=now_ms
+    )
     return Change(_reserve(desired, after)), outcome
 
 
@@ -93,6 +96,7 @@ def request_adapt(
     *,
     default: int,
     adaptive_id: str,
+    now_ms: int,
 ) -> tuple[Change, AdaptOutcome]:
     """Return the change for adaptive bounds, and what was accepted.
 
@@ -134,6 +138,7 @@ def request_adapt(
     after = replace(
         cluster,
         adaptive_id=adaptive_id,
+        asked_ms=now_ms,
         adaptive_minimum=outcome.minimum,
         adaptive_maximum=outcome.maximum,
         replicas=clamp_target(cluster.replicas, outcome.minimum, outcome.maximum),
@@ -172,10 +177,11 @@ def take_report(
     after, events = _note_scheduler(cluster, report, now_ms)
     if any(_is_first_seen(w, now_ms) for w in rows):
         after = replace(after, start_failures=0)
+    told = _lay_over(desired, after, rows, beat)
     end = decide_stop(
         desired.spec.lifetimes,
-        age_s=(now_ms - cluster.created_ms) / 1000,
-        beat=beat.seen_at(now_ms),
+        age_s=desired.find_age_s(now_ms),
+        beat=told.find_beat(now_ms),
     )
     if end is not None and cluster.running_ms is not None:
         reason, text = end
@@ -186,14 +192,63 @@ def take_report(
     return Change(after, rows, events), beat
 
 
-def build_reply(cluster: ClusterRecord) -> SyncReply:
-    """Return what is wanted of the scheduler."""
+def find_due(
+    desired: Snapshot, change: Change | None, beat: BeatRecord, now_ms: int
+) -> float | None:
+    """Return the seconds after which the next report may end the cluster.
+
+    Parameters
+    ----------
+    desired
+        Before the report.
+    change, beat
+        What `take_report` made of it.
+    """
+    after = desired.cluster if change is None else change.cluster
+    if after.running_ms is None or not after.accepts_requests:
+        return None
+    rows = () if change is None else change.workers
+    seen = _lay_over(desired, after, rows, beat).find_beat(now_ms)
+    if seen is None:
+        return None
+    age_s = desired.find_age_s(now_ms)
+    return find_due_s(desired.spec.lifetimes, age_s=age_s, beat=seen)
+
+
+def build_reply(
+    cluster: ClusterRecord, spec: ClusterSpec | None = None, due_s: float | None = None
+) -> SyncReply:
+    """Return what is wanted of the scheduler.
+
+    Parameters
+    ----------
+    spec
+        Needed for a notice.
+    due_s
+        As `find_due` says.
+    """
+    notice = ""
+    if cluster.is_warned and spec is not None:
+        notice = describe_last_end(cluster.created_ms, spec.lifetimes)
     return SyncReply(
+        due_s=due_s,
+        notice=notice,
         generation=cluster.generation,
         replicas=cluster.replicas,
         adaptive=cluster.adaptive,
         active=cluster.accepts_requests,
     )
+
+
+def _lay_over(
+    desired: Snapshot,
+    cluster: ClusterRecord,
+    changed: Sequence[WorkerRecord],
+    beat: BeatRecord,
+) -> Snapshot:
+    by_ordinal = {w.ordinal: w for w in (*desired.workers, *changed)}
+    workers = tuple(by_ordinal.values())
+    return replace(desired, cluster=cluster, workers=workers, beat=beat)
 
 
 def _require_running(cluster: ClusterRecord) -> ClusterRecord:

@@ -32,6 +32,7 @@ from backends.database.outage import Outage
 from backends.database.reconciler import Reconciler
 from backends.database.route_table import RouteTable
 from backends.database.routes import Routes
+from backends.database.steps import StepWatch
 from backends.database.store import Store
 from backends.database.sweep import Sweeper
 from backends.database.vault import Vault
@@ -197,7 +198,7 @@ class Runtime:
             table=self.routes,
             keyring=self.keyring,
             clock=clock,
-            serving_since_ms=round(clock.now().timestamp() * 1000),
+            steps=StepWatch(clock),
         )
         executor = Executor(
             launcher=self.launcher,

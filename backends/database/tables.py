@@ -21,6 +21,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
 )
 
 metadata: Final = MetaData(
@@ -76,6 +77,8 @@ clusters: Final = Table(
     Column("log_tail", JSON, nullable=False),
     Column("start_failures", Integer, nullable=False),
     Column("is_silent", Boolean, nullable=False),
+    Column("asked_ms", BigInteger),
+    Column("is_warned", Boolean, nullable=False, server_default=false()),
     # What follows is not part of the record: the server that reconciles it, and
     # what shares sum up (thousandths of a core, since sums of 0.1 are not exact).
     Column("claimed_by", String(64)),

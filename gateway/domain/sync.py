@@ -117,6 +117,11 @@ class SyncReply:
         Bounds, or ``None`` if people chose the number.
     active
         False once the cluster is to stop.
+    due_s
+        Seconds after which time alone may end the cluster, ``None`` if nothing
+        limits it. A held call is answered then, so that fresh facts decide.
+    notice
+        What people who use the cluster should know now, "" if nothing.
     """
 
     generation: int
@@ -124,3 +129,5 @@ class SyncReply:
     adaptive: Adaptive | None = None
     active: bool = True
     protocol: int = PROTOCOL
+    due_s: float | None = None
+    notice: str = ""

@@ -20,6 +20,10 @@ MAX_HEARTBEAT = 16 << 20  # `closed_workers` grows for as long as a cluster live
 
 # So that the plugins of many clusters do not all come back together.
 _JITTER = 0.2
+# A scheduler whose time is over, and that cannot be ended yet, must not ask in a loop.
+_LEAST_HOLD_S = 1.0
+# Plugins round what they report.
+_ROUNDED_S = 0.1
 
 
 async def sync_cluster(request: web.Request) -> web.Response:
@@ -29,6 +33,8 @@ async def sync_cluster(request: web.Request) -> web.Response:
     reply = await get_backend(request).sync(name, parse_report(body))
     wait_s = min(body.wait_s, MAX_WAIT_S)
     wait_s *= 1 - _JITTER * random.random()  # noqa: S311 - spread, not a secret
+    if reply.due_s is not None:
+        wait_s = min(wait_s, max(reply.due_s, _LEAST_HOLD_S) + _ROUNDED_S)
     if wait_s > 0 and reply.generation <= body.seen:
         reply = await _hold(request, reply, seen=body.seen, wait_s=wait_s)
     return json_response(reply)

@@ -13,6 +13,7 @@ WORDS = {"data", "info", "obj"}
 # Names that others chose, and who.
 EXCEPTIONS = {
     "gateway/config/backend.py: process_cluster_options": "the peer's Backend",
+    "gateway/http/listener.py: handle_error": "aiohttp's RequestHandler",
 }
 
 

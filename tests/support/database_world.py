@@ -220,7 +220,9 @@ class World:
     def scale(self, replicas: int) -> None:
         """Want a number of workers."""
         if self.rows is not None and self.rows.cluster.accepts_requests:
-            self.commit(self.rows, request_scale(self.rows, replicas, ())[0])
+            self.commit(
+                self.rows, request_scale(self.rows, replicas, (), now_ms=self.now_ms)[0]
+            )
 
     def adapt(self, minimum: int, maximum: int) -> None:
         """Want a number between two."""
@@ -231,6 +233,7 @@ class World:
                 (),
                 default=10,
                 adaptive_id=f"a{self.rows.cluster.version}",
+                now_ms=self.now_ms,
             )
             self.commit(self.rows, change)
 

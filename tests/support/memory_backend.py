@@ -56,6 +56,7 @@ class Entry:
     events: list[ClusterEvent] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     logs: dict[str, list[str]] = field(default_factory=dict)
+    due_s: float | None = None
 
 
 class MemoryBackend:
@@ -309,6 +310,7 @@ class MemoryBackend:
             replicas=entry.replicas,
             adaptive=entry.adaptive,
             active=entry.cluster.status not in _ENDED,
+            due_s=entry.due_s,
         )
 
     def _find_active(self, call: str, name: str) -> Entry:

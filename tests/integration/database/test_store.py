@@ -128,6 +128,8 @@ async def test_w26_every_field_comes_back_from_either_database(store, database):
         log_tail=("a", "b"),
         start_failures=2,
         is_silent=True,
+        asked_ms=NOW_MS + 4,
+        is_warned=True,
     )
     defaults = {f.name: f.default for f in fields(ClusterRecord)}
     event = ClusterEvent(NOW_MS, EventType.WARNING, "R", "m", "worker", "c1-worker-7")

@@ -130,3 +130,17 @@ async def test_change_of_workers_is_told_at_once_and_held_calls_are_one(world):
     held = [report for report in world.server.reports if report.wait_s]
     assert all(35 <= report.wait_s <= 45 for report in held)
     assert {report.seen for report in held} == {1, 2}
+
+
+async def test_what_people_should_know_is_logged_once_and_shown_to_their_clients(world):
+    """Newer clients show what is logged under "warn"; older ones could ask for it."""
+    await world.start()
+    await world.run("answer = client.scheduler_info()['id']")
+
+    await world.server.want(notice="the end is near")
+    await world.server.want(replicas=1)
+
+    await eventually(lambda: world.server.last.seen == world.server.reply.generation)
+    said = await world.run("answer = [e[1] for e in client.get_events('warn')]")
+    assert said == ["the end is near"]
+    assert world.log().count("WARNING - the end is near") == 1

@@ -21,7 +21,12 @@ from backends.database.plan import (
     wants_scheduler_proof,
 )
 from backends.database.records import Snapshot, WorkerStage
-from gateway.domain.cluster import ClusterPhase, FailureReason, StopReason
+from gateway.domain.cluster import (
+    ClusterPhase,
+    EventType,
+    FailureReason,
+    StopReason,
+)
 from tests.support.database_rows import (
     ABSENT,
     NOW_MS,
@@ -449,12 +454,32 @@ def test_an_idle_cluster_is_stopped_and_says_why():
 def test_the_hard_limit_is_looked_for_when_it_is_due():
     limited = rows().running().config(max_lifetime_s=100)
 
+    limited = limited.cluster(is_warned=True)
     step = plan_now(limited, seen())
     late = plan_now(limited, seen(), NOW_MS + 30_000)
 
     assert step.look_again_ms == NOW_MS + 30_000
     assert late.change is not None
     assert late.change.cluster.reason == StopReason.LIFETIME
+
+
+def test_row_40_people_are_warned_once_when_four_fifths_of_a_life_are_over():
+    limited = rows().running().config(max_lifetime_s=100)
+
+    before = plan_now(limited, seen())
+    step = plan_now(limited, seen(), NOW_MS + 10_000)
+
+    assert before == Plan(look_again_ms=NOW_MS + 10_000)
+    assert step.change is not None
+    assert step.change.cluster == replace(limited.build().cluster, is_warned=True)
+    (event,) = step.change.events
+    assert (event.type, event.reason) == (EventType.WARNING, "MaxLifetimeNear")
+    assert "100 s after it was made (max_lifetime)" in event.message
+    assert step.look_again_ms == NOW_MS + 30_000
+    told = limited.cluster(is_warned=True)
+    assert plan_now(told, seen(), NOW_MS + 10_000) == Plan(
+        look_again_ms=NOW_MS + 30_000
+    )
 
 
 def test_w10_a_silent_scheduler_is_told_of_once_and_never_killed():

@@ -6,6 +6,7 @@ from backends.database.records import WorkerStage
 from backends.database.requests import (
     MOST_WORKERS,
     build_reply,
+    find_due,
     request_adapt,
     request_end_adaptive,
     request_scale,
@@ -57,7 +58,7 @@ def test_a_second_stop_changes_nothing(made):
 
 
 def test_a_pending_cluster_can_be_scaled():
-    change, outcome = request_scale(rows().build(), 3, ())
+    change, outcome = request_scale(rows().build(), 3, (), now_ms=NOW_MS)
 
     assert (outcome.replicas, outcome.message) == (3, None)
     assert change.cluster.replicas == 3
@@ -66,20 +67,20 @@ def test_a_pending_cluster_can_be_scaled():
 
 
 def test_scaling_ends_adaptive_mode():
-    change, _ = request_scale(ADAPTIVE.build(), 3, ())
+    change, _ = request_scale(ADAPTIVE.build(), 3, (), now_ms=NOW_MS)
 
     assert change.cluster.adaptive is None
 
 
 def test_a_cluster_is_scaled_to_its_own_limit():
-    _, outcome = request_scale(rows(max_workers=4).build(), 9, ())
+    _, outcome = request_scale(rows(max_workers=4).build(), 9, (), now_ms=NOW_MS)
 
     assert outcome.replicas == 4
     assert "Scaling to 4 instead" in (outcome.message or "")
 
 
 def test_a_cluster_is_scaled_to_the_room_of_its_shares():
-    change, outcome = request_scale(rows().build(), 9, ROOM_FOR_3)
+    change, outcome = request_scale(rows().build(), 9, ROOM_FOR_3, now_ms=NOW_MS)
 
     assert outcome.replicas == change.cluster.replicas == 3
     assert outcome.message == (
@@ -89,20 +90,20 @@ def test_a_cluster_is_scaled_to_the_room_of_its_shares():
 
 
 def test_less_than_the_room_is_taken_as_it_is():
-    _, outcome = request_scale(rows().build(), 3, ROOM_FOR_3)
+    _, outcome = request_scale(rows().build(), 3, ROOM_FOR_3, now_ms=NOW_MS)
 
     assert outcome.message is None
 
 
 def test_no_number_is_too_large_to_be_answered():
-    _, outcome = request_scale(rows().build(), 10**30, ())
+    _, outcome = request_scale(rows().build(), 10**30, (), now_ms=NOW_MS)
 
     assert outcome.replicas == MOST_WORKERS
 
 
 def test_a_negative_number_is_refused():
     with pytest.raises(InvalidRequest):
-        request_scale(rows().build(), -1, ())
+        request_scale(rows().build(), -1, (), now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +124,10 @@ def test_a_negative_number_is_refused():
 def test_a_cluster_that_ends_takes_no_more_wishes(made, want):
     snapshot = made.build()
     for request in (
-        lambda: request_scale(snapshot, 1, ()),
-        lambda: request_adapt(snapshot, (0, 1), (), default=1, adaptive_id="a"),
+        lambda: request_scale(snapshot, 1, (), now_ms=NOW_MS),
+        lambda: request_adapt(
+            snapshot, (0, 1), (), default=1, adaptive_id="a", now_ms=NOW_MS
+        ),
         lambda: request_end_adaptive(snapshot),
     ):
         with pytest.raises(ClusterNotRunning) as caught:
@@ -135,7 +138,7 @@ def test_a_cluster_that_ends_takes_no_more_wishes(made, want):
 def test_workers_that_still_run_stay_reserved():
     made = rows().running(5).worker(CONNECTED, 5)
 
-    change, _ = request_scale(made.build(), 1, ())
+    change, _ = request_scale(made.build(), 1, (), now_ms=NOW_MS)
 
     assert change.cluster.reserved_workers == 5
 
@@ -145,7 +148,12 @@ def test_workers_that_still_run_stay_reserved():
 
 def test_bounds_get_a_new_id_and_pull_the_number_in():
     change, outcome = request_adapt(
-        rows().running(9).build(), (1, 4), (), default=100, adaptive_id="a7"
+        rows().running(9).build(),
+        (1, 4),
+        (),
+        default=100,
+        adaptive_id="a7",
+        now_ms=NOW_MS,
     )
 
     assert (outcome.minimum, outcome.maximum, outcome.message) == (1, 4, None)
@@ -156,7 +164,7 @@ def test_bounds_get_a_new_id_and_pull_the_number_in():
 
 def test_bounds_are_cut_to_the_room_of_the_shares():
     change, outcome = request_adapt(
-        rows().build(), (4, 9), ROOM_FOR_3, default=100, adaptive_id="a"
+        rows().build(), (4, 9), ROOM_FOR_3, default=100, adaptive_id="a", now_ms=NOW_MS
     )
 
     assert (outcome.minimum, outcome.maximum) == (3, 3)
@@ -166,7 +174,7 @@ def test_bounds_are_cut_to_the_room_of_the_shares():
 
 def test_bounds_within_the_room_stand():
     _, outcome = request_adapt(
-        rows().build(), (0, 3), ROOM_FOR_3, default=100, adaptive_id="a"
+        rows().build(), (0, 3), ROOM_FOR_3, default=100, adaptive_id="a", now_ms=NOW_MS
     )
 
     assert outcome.message is None
@@ -174,7 +182,7 @@ def test_bounds_within_the_room_stand():
 
 def test_bounds_have_an_end_too():
     _, outcome = request_adapt(
-        rows().build(), (10**9, 10**12), (), default=1, adaptive_id="a"
+        rows().build(), (10**9, 10**12), (), default=1, adaptive_id="a", now_ms=NOW_MS
     )
 
     assert (outcome.minimum, outcome.maximum) == (MOST_WORKERS, MOST_WORKERS)
@@ -322,6 +330,67 @@ def test_w14_an_idle_cluster_is_found_at_the_beat_and_again_at_the_next():
         assert not change.cluster.active
 
 
+def test_a_cluster_that_waits_for_slow_workers_is_not_idle():
+    """They are asked for, and there is nothing to compute until they come."""
+    made = rows(worker_start_timeout_s=300).running(1).config(idle_timeout_s=60)
+    asked = made.worker(WorkerStage.STARTED).cluster(asked_ms=NOW_MS - 200_000)
+
+    waits, _ = take_report(asked.build(), report(idle_s=200), NOW_MS)
+    comes, _ = take_report(
+        asked.build(), report(idle_s=200, workers=("c1-worker-0",)), NOW_MS
+    )
+    late, _ = take_report(asked.build(), report(idle_s=361), NOW_MS + 160_000)
+
+    assert waits is None
+    assert comes is not None
+    assert comes.cluster.active
+    assert late is not None
+    assert late.cluster.reason == StopReason.IDLE
+
+
+def test_workers_that_come_and_go_by_themselves_keep_no_cluster():
+    made = rows(worker_start_timeout_s=300).running(2).config(idle_timeout_s=60)
+    flaps = made.worker(WorkerStage.STARTED).cluster(asked_ms=NOW_MS - 3_600_000)
+    flaps = flaps.worker(CONNECTED, connected_ms=NOW_MS - 1000)
+
+    change, _ = take_report(flaps.build(), report(idle_s=3600), NOW_MS)
+
+    assert change is not None
+    assert change.cluster.reason == StopReason.IDLE
+
+
+def test_requests_of_people_say_when_workers_were_asked_for():
+    scaled, _ = request_scale(rows().build(), 1, (), now_ms=NOW_MS)
+    adapted, _ = request_adapt(
+        rows().build(), (1, 2), (), default=1, adaptive_id="a", now_ms=NOW_MS
+    )
+
+    assert scaled.cluster.asked_ms == adapted.cluster.asked_ms == NOW_MS
+
+
+@pytest.mark.parametrize(
+    ("made", "want"),
+    [
+        (rows().running(0).config(idle_timeout_s=60), 20),
+        (rows().running(0), None),
+        (rows().config(idle_timeout_s=60), None),
+        (rows().running(0).config(idle_timeout_s=60).cluster(active=False), None),
+        (rows().running(0).config(max_lifetime_s=75), 5),
+        (rows().running(0).config(idle_timeout_s=30), None),
+        (
+            rows().running(1).config(idle_timeout_s=60).cluster(asked_ms=NOW_MS),
+            60,
+        ),
+    ],
+    ids=["idle", "for ever", "starting", "stopping", "life", "now", "waits"],
+)
+def test_the_time_of_the_next_decision_is_known(made, want):
+    snapshot = made.build()
+    change, beat = take_report(snapshot, report(idle_s=40), NOW_MS)
+
+    assert find_due(snapshot, change, beat, NOW_MS) == want
+
+
 def test_a_cluster_without_clients_is_found_at_the_beat():
     made = rows().running(0).config(no_client_timeout_s=60).build()
 
@@ -390,3 +459,14 @@ def test_a_reply_says_what_is_wanted():
     assert (reply.generation, reply.replicas, reply.active) == (7, 2, True)
     assert reply.adaptive == Adaptive("a1", 1, 6)
     assert not build_reply(rows().ended().build().cluster).active
+
+
+def test_a_reply_warns_of_the_end_once_that_was_announced():
+    made = rows().running(0).config(max_lifetime_s=100)
+    warned = made.cluster(is_warned=True).build()
+
+    calm = build_reply(made.build().cluster, made.build().spec, 3.5)
+    told = build_reply(warned.cluster, warned.spec)
+
+    assert (calm.notice, calm.due_s) == ("", 3.5)
+    assert "100 s after it was made (max_lifetime)" in told.notice

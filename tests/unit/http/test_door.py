@@ -58,6 +58,8 @@ async def test_a_report_arrives_whole_and_is_answered_by_what_is_wanted(api, ent
         "adaptive": None,
         "active": True,
         "protocol": 1,
+        "due_s": None,
+        "notice": "",
     }
     assert entry.reports == [
         SyncReport(
@@ -143,6 +145,31 @@ async def test_a_held_sync_ends_when_its_time_is_over(api, entry):
     )
 
     assert answer.json["generation"] == 1
+
+
+async def test_a_held_sync_is_answered_when_time_alone_may_end_the_cluster(
+    api, entry, monkeypatch
+):
+    """The plugin then tells fresh facts, and these decide, not 45 s later."""
+    monkeypatch.setattr("gateway.http.door._LEAST_HOLD_S", 0.2)
+    loop = asyncio.get_running_loop()
+    took = []
+    for entry.due_s in (0.5, 0.0):
+        begin = loop.time()
+        answer = await api.post(
+            SYNC,
+            headers=token(entry.token),
+            json={"protocol": 1, "seen": 1, "wait_s": 45},
+        )
+        took.append(loop.time() - begin)
+
+        assert answer.status == 200
+        assert answer.json["generation"] == 1
+        assert answer.json["due_s"] == entry.due_s
+
+    # Not before it is due, nor at once where it is over and nothing happened yet.
+    assert 0.6 <= took[0] < 20
+    assert 0.3 <= took[1] < 20
 
 
 async def test_a_gateway_that_stops_answers_its_held_syncs():

@@ -223,6 +223,8 @@ def test_answer_is_read_and_unknown_keys_are_ignored():
 
     want = Wanted(7, 3, Bounds("a1", 1, 5), active=True)
     assert want == parse_reply(json.dumps(body).encode())
+    told = parse_reply(json.dumps({**body, "notice": "soon over"}).encode())
+    assert told == want._replace(notice="soon over")
 
 
 @pytest.mark.parametrize(
