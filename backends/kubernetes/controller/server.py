@@ -94,11 +94,13 @@ async def serving(
         yield
         return
     host, port = parse_address(address)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+    # Whoever streams a log is not waited for.
+    runner = web.AppRunner(
+        app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0
+    )
     await runner.setup()
     try:
-        # Whoever streams a log is not waited for.
-        site = web.TCPSite(runner, host or None, port, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, host or None, port)
         try:
             await site.start()
         except OSError as error:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientError, ClientSession, web
 from structlog.testing import capture_logs
 
 from backends.kubernetes.api.connection import Connection, load_connection
@@ -125,8 +125,11 @@ async def test_row_03_a_controller_that_hears_nothing_fails_its_probe(
     ):
 
         async def probe() -> tuple[int, str]:
-            async with session.get(f"http://{address}/healthz") as answer:
-                return answer.status, await answer.text()
+            try:
+                async with session.get(f"http://{address}/healthz") as answer:
+                    return answer.status, await answer.text()
+            except ClientError:
+                return 0, "not there yet"
 
         # What is quiet has a bookmark in a minute; so the limit comes between.
         await eventually(lambda: is_so(probe, 200, "ok"), within=WITHIN)
@@ -250,7 +253,7 @@ async def test_row_18_a_slow_cluster_delays_no_other(
     assert shown >= len(names)
 
 
-async def test_row_29_conflicts_over_a_quota_are_tried_again_at_once(
+async def test_row_29_conflicts_over_a_quota_leave_no_worker_unmade(
     idle_site: Site, connection, settings, proxy: FaultProxy
 ) -> None:
     site, draw = idle_site, random.Random(29)  # noqa: S311 - which calls are refused
