@@ -168,13 +168,13 @@ async def test_an_ended_cluster_is_removed_when_its_time_has_come(site: Site) ->
 async def test_a_cluster_deleted_while_no_controller_ran_is_cleared_away(
     site: Site,
 ) -> None:
-    controller = site.start_controller()
+    controller = site.start_controller(lease_duration=3)
     site.make_cluster("c1", replicas=1)
     await runs(site, "c1", 1)
 
     controller.kill()
     site.api.delete(site.path("c1"))
-    site.start_controller()
+    site.start_controller(lease_duration=3)
 
     await has_nothing_left(site, "c1")
 
