@@ -275,11 +275,13 @@ class KubeBackend(KubeBackendSettings):
             generation=report.seen,
         )
         self._reports.put(after.uid, report)
-        return build_reply(after)
+        return build_reply(after, report, self._defaults, now)
 
     async def get_wanted(self, name: str) -> SyncReply:
         """Return what is wanted of a cluster; writes nothing."""
-        return build_reply(await self._run.store.get(name))
+        run = self._run
+        cluster = await run.store.get(name)
+        return build_reply(cluster, None, self._defaults, run.clock.now())
 
     async def list_events(self, name: str) -> Sequence[ClusterEvent]:
         """Return events of a cluster, oldest first."""

@@ -24,6 +24,7 @@ from backends.kubernetes.crd.formatting import (
 from backends.kubernetes.crd.lifetimes import Lifetimes, resolve_lifetimes
 from backends.kubernetes.crd.parsing import MAX_WORKERS
 from backends.kubernetes.crd.values import AdaptiveSpec, AdaptiveTarget, DaskCluster
+from backends.kubernetes.planning.conditions import ConditionType
 from gateway.domain import lifetime
 from gateway.domain.cluster import ClusterPhase, StopReason
 from gateway.domain.errors import ClusterNotRunning
@@ -215,9 +216,27 @@ def take_report(
     return tuple(changes)
 
 
-def build_reply(cluster: DaskCluster) -> SyncReply:
-    """Return what is wanted of the scheduler."""
+def build_reply(
+    cluster: DaskCluster,
+    report: SyncReport | None,
+    defaults: Lifetimes,
+    now: datetime,
+) -> SyncReply:
+    """Return what is wanted of the scheduler.
+
+    Parameters
+    ----------
+    report
+        That is answered; ``None`` where an older one still waits.
+    """
     bounds = cluster.spec.workers.adaptive
+    limits = _find_limits(cluster, defaults)
+    is_running = _is_running(cluster)
+    due_s = None
+    if report is not None and is_running:
+        beat = _build_beat(cluster, report, defaults, now)
+        age_s = _count_s(cluster.created, now) or 0.0
+        due_s = lifetime.find_due_s(limits, age_s=age_s, beat=beat)
     return SyncReply(
         generation=cluster.generation,
         replicas=cluster.wanted_workers,
@@ -225,6 +244,8 @@ def build_reply(cluster: DaskCluster) -> SyncReply:
         if bounds is None
         else Adaptive(bounds.id, bounds.minimum, bounds.maximum),
         active=accepts_requests(cluster),
+        due_s=due_s,
+        notice=_find_notice(cluster, limits, now) if is_running else "",
     )
 
 
@@ -287,21 +308,68 @@ def _note_target(cluster: DaskCluster, report: SyncReport) -> Iterator[Patch]:
 def _find_end(
     cluster: DaskCluster, report: SyncReport, defaults: Lifetimes, now: datetime
 ) -> tuple[StopReason, str] | None:
-    if cluster.status.phase is not ClusterPhase.RUNNING:
+    if not _is_running(cluster):
         return None
-    times = resolve_lifetimes(cluster.spec, defaults)
-    created = cluster.created or now
     return lifetime.decide_stop(
-        lifetime.Lifetimes(
-            times.idle_timeout_seconds,
-            times.no_client_timeout_seconds,
-            times.max_lifetime_seconds,
-        ),
-        age_s=(now - created).total_seconds(),
-        beat=lifetime.Beat(
-            0.0, _bound_seconds(report.idle_s), _bound_seconds(report.no_client_s)
+        _find_limits(cluster, defaults),
+        age_s=_count_s(cluster.created, now) or 0.0,
+        beat=_build_beat(cluster, report, defaults, now),
+    )
+
+
+def _find_notice(
+    cluster: DaskCluster, limits: lifetime.Lifetimes, now: datetime
+) -> str:
+    created, warning_s = cluster.created, lifetime.find_warning_s(limits)
+    if created is None or warning_s is None:
+        return ""
+    if (now - created).total_seconds() < warning_s:
+        return ""
+    return lifetime.describe_last_end(round(created.timestamp() * 1000), limits)
+
+
+def _is_running(cluster: DaskCluster) -> bool:
+    return cluster.status.phase is ClusterPhase.RUNNING and accepts_requests(cluster)
+
+
+def _find_limits(cluster: DaskCluster, defaults: Lifetimes) -> lifetime.Lifetimes:
+    times = resolve_lifetimes(cluster.spec, defaults)
+    return lifetime.Lifetimes(
+        times.idle_timeout_seconds,
+        times.no_client_timeout_seconds,
+        times.max_lifetime_seconds,
+    )
+
+
+def _build_beat(
+    cluster: DaskCluster, report: SyncReport, defaults: Lifetimes, now: datetime
+) -> lifetime.Beat:
+    connected = sum(_has_own(cluster, [name]) for name in report.workers)
+    missing = cluster.wanted_workers - connected
+    times = resolve_lifetimes(cluster.spec, defaults)
+    return lifetime.Beat(
+        age_s=0.0,
+        idle_s=_bound_seconds(report.idle_s),
+        no_client_s=_bound_seconds(report.no_client_s),
+        awaited_s=lifetime.count_awaited_s(
+            asked_s=_count_s(cluster.asked, now),
+            patience_s=times.worker_start_timeout_seconds,
+            missing=missing,
+            arrived_s=_count_s(_find_arrival(cluster) or now, now),
         ),
     )
+
+
+def _find_arrival(cluster: DaskCluster) -> datetime | None:
+    """Return since when all workers are there; ``None``: it is not told yet."""
+    for condition in cluster.status.conditions:
+        if condition.type == ConditionType.WORKERS_READY and condition.status == "True":
+            return condition.last_transition_time
+    return None
+
+
+def _count_s(since: datetime | None, now: datetime) -> float | None:
+    return None if since is None else max(0.0, (now - since).total_seconds())
 
 
 def _bound_seconds(seconds: float) -> float:

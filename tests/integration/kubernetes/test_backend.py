@@ -525,6 +525,8 @@ async def test_an_idle_cluster_is_stopped_by_its_own_report(site) -> None:
         await KubeSubject([backend], site).run(name)
 
         busy = await backend.sync(name, SyncReport(protocol=1, idle_s=59))
+        # A held call is answered when the time may be over.
+        assert busy.due_s == 1
         idle = await backend.sync(name, SyncReport(protocol=1, idle_s=61))
 
         assert (busy.active, idle.active) == (True, False)
@@ -555,6 +557,40 @@ async def test_r8_a_clock_that_is_wrong_by_days_ends_nothing_and_orders_nothing(
             return {c.name for c in found} == set(names)
 
         await eventually(all_are_listed)
+
+
+async def test_a3_40_the_end_of_the_longest_life_is_told_before_it_comes(site) -> None:
+    backend = site.make_backend(
+        config=Config({"KubeClusterConfig": {"max_lifetime": 100}})
+    )
+    async with running(backend):
+        name = await backend.start_cluster(ALICE, {})
+        await KubeSubject([backend], site).run(name)
+        replies = []
+        for age_s in (70, 90, 110):
+            backend._run.client.clock = Later(timedelta(seconds=age_s))
+            replies.append(await backend.sync(name, REPORT))
+
+        assert [reply.active for reply in replies] == [True, True, False]
+        assert [bool(reply.notice) for reply in replies] == [False, True, False]
+        assert "max_lifetime" in replies[1].notice
+        assert (await backend.get_cluster(name)).reason == "MaxLifetime"
+
+
+async def test_who_waits_for_workers_is_not_idle(site) -> None:
+    backend = site.make_backend(
+        config=Config({"KubeClusterConfig": {"idle_timeout": 60}})
+    )
+    async with running(backend):
+        name = await backend.start_cluster(ALICE, {})
+        await KubeSubject([backend], site).run(name)
+        await backend.scale_cluster(name, 2)
+        idle = SyncReport(protocol=1, idle_s=100, workers=(f"{name}-worker-0",))
+
+        assert (await backend.sync(name, idle)).active
+        # A worker may take ten minutes, and the cluster may then idle for one.
+        backend._run.client.clock = Later(timedelta(seconds=661))
+        assert not (await backend.sync(name, idle)).active
 
 
 # Keys.

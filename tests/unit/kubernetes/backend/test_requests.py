@@ -20,6 +20,7 @@ from backends.kubernetes.crd.values import (
     AdaptiveTarget,
     ClusterSpec,
     ClusterStatus,
+    Condition,
     DaskCluster,
     LifetimesSpec,
     LimitsSpec,
@@ -279,12 +280,74 @@ def test_a_lifetime_ends_a_running_cluster_and_no_other() -> None:
     assert take(cluster(created=None)) == ()
 
 
+def ready(since_s: float) -> ClusterStatus:
+    condition = Condition(
+        type="WorkersReady",
+        status="True",
+        reason="AllReady",
+        last_transition_time=NOW - timedelta(seconds=since_s),
+    )
+    return msgspec.structs.replace(
+        RUNNING,
+        conditions=(
+            Condition(type="SpecValid", status="True", reason="Accepted"),
+            condition,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "workers", "status", "is_stopped"),
+    [
+        (None, 0, RUNNING, True),  # nobody asked
+        (50, 1, RUNNING, False),  # one is missing, and may still come
+        (500, 1, RUNNING, False),  # it is late by less than the cluster may idle
+        (800, 1, RUNNING, True),
+        (90, 2, RUNNING, False),  # all have just come
+        (150, 2, ready(20), False),  # they came 20 s ago
+        (150, 2, ready(120), True),
+        (150, 2, ready(200), True),  # they were there when they were asked for
+    ],
+)
+def test_a_cluster_that_waits_for_its_workers_is_in_use(
+    asked_s, workers, status, is_stopped
+) -> None:
+    asked = None if asked_s is None else NOW - timedelta(seconds=asked_s)
+    found = cluster(replicas=2, status=status, asked=asked)
+    names = ("gpu", *(f"c1-worker-{n}" for n in range(workers)))
+
+    assert bool(take(found, idle_s=101.0, workers=names)) is is_stopped
+
+
+def reply(found: DaskCluster, *, said: SyncReport | None = None):
+    return build_reply(found, said, DEFAULTS, NOW)
+
+
 def test_a_reply_says_what_is_wanted() -> None:
-    plain = build_reply(cluster(replicas=4))
-    adaptive = build_reply(cluster(adaptive=BOUNDS, status=targeting(5)))
-    over = build_reply(cluster(active=False))
+    plain = reply(cluster(replicas=4))
+    adaptive = reply(cluster(adaptive=BOUNDS, status=targeting(5)))
+    over = reply(cluster(active=False), said=report())
 
     assert (plain.generation, plain.replicas, plain.adaptive) == (3, 4, None)
     assert adaptive.replicas == 5
     assert adaptive.adaptive == Adaptive("a1", 1, 9)
     assert (plain.active, over.active) == (True, False)
+    assert (plain.due_s, over.due_s) == (None, None)
+
+
+def test_a_reply_says_when_time_alone_may_end_the_cluster() -> None:
+    assert reply(cluster(), said=report(idle_s=40.0)).due_s == 60
+    assert reply(cluster(status=ClusterStatus()), said=report()).due_s is None
+
+
+def test_people_are_told_of_the_end_of_the_longest_life() -> None:
+    def notice(age_s: float, **fields: object) -> str:
+        found = cluster(**{"created": NOW - timedelta(seconds=age_s), **fields})
+        return reply(found).notice
+
+    assert notice(799) == ""
+    assert "1000 s after it was made" in notice(801)
+    assert notice(801, status=ClusterStatus()) == ""
+    assert notice(801, created=None) == ""
+    endless = ClusterSpec(owner=Owner("alice"))
+    assert notice(801, spec=endless) == ""
