@@ -7,8 +7,9 @@ to its calls what the row says.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from aiohttp import ClientError, ClientSession, web
@@ -201,7 +202,7 @@ async def test_row_06_watches_that_end_are_no_trouble(
             site.scale("ends", 3)
             await has_workers(site, "ends", 3)
 
-    assert [e for e in logs if e["log_level"] in ("warning", "error")] == []
+    assert find_troubles(logs) == []
 
 
 async def test_rows_07_and_w24_an_outage_is_waited_for_and_told_once(
@@ -217,13 +218,14 @@ async def test_rows_07_and_w24_an_outage_is_waited_for_and_told_once(
             site.make_cluster("outage", replicas=1)
             begun = clock.monotonic()
             await eventually(lambda: clock.monotonic() - begun > OUTAGE_S)
+            lasted_s = clock.monotonic() - begun
             during = proxy.seen[before:]
             proxy.rule = lambda _: None
             await runs(site, "outage", 1)
 
     # dask-gateway asked 47,777 times in one second.
     asked = Counter(call.split("timeoutSeconds")[0] for call in during)
-    assert max(asked.values()) <= OUTAGE_S, asked
+    assert max(asked.values()) <= lasted_s, asked
     noted = [e for e in logs if e["log_level"] in ("warning", "error")]
     assert len(noted) < 10, noted
 
@@ -292,7 +294,13 @@ async def test_w8_a_pod_that_is_gone_before_it_is_deleted_is_no_failure(
             await has_workers(site, "vanishes", 2)
 
     assert is_asked == [200]
-    assert [e for e in logs if e["log_level"] in ("warning", "error")] == []
+    assert find_troubles(logs) == []
+
+
+def find_troubles(logs: list[MutableMapping[str, Any]]) -> list[Any]:
+    """Return warnings and errors; not of the lease, which a busy machine may miss."""
+    bad = [entry for entry in logs if entry["log_level"] in ("warning", "error")]
+    return [entry for entry in bad if "lease" not in entry]
 
 
 async def is_so(
