@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from backends.kubernetes.planning.actions import Plan, StopCluster
 from backends.kubernetes.planning.belongings import is_calling
+from backends.kubernetes.planning.blindness import find_blindness, plan_blind
 from backends.kubernetes.planning.endings import (
     plan_ended,
     plan_failure,
@@ -62,7 +63,8 @@ def wants_route_proof(desired: Desired, observed: Observed) -> bool:
 
 def _plan_active(desired: Desired, observed: Observed, now: datetime) -> Plan:
     status = desired.cluster.status
-    failure = find_failure(desired, observed, now)
+    blindness = find_blindness(desired, observed)
+    failure = None if blindness else find_failure(desired, observed, now)
     if isinstance(failure, Question):
         return Plan(status, failure.actions)
     if failure is not None:
@@ -72,6 +74,8 @@ def _plan_active(desired: Desired, observed: Observed, now: datetime) -> Plan:
         seconds = desired.lifetimes.max_lifetime_seconds
         text = f"ran for {seconds:g} s (max_lifetime)"
         return Plan(status, (StopCluster(StopReason.LIFETIME, text),))
+    if blindness is not None:
+        return plan_blind(desired, blindness, life_ends, now)
     is_up = observed.route_proved and is_calling(desired, observed)
     if status.phase is ClusterPhase.RUNNING or is_up:
         return plan_running(desired, observed, life_ends, now)
