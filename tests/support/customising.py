@@ -138,9 +138,9 @@ def attempt(
     **context: Any,
 ) -> Customised | Refused:
     """Return what comes of a member, whatever it is."""
-    keys = context.get("list_keys", {})
-    patches = patches_of(found, list_keys=keys)
-    patches += patches_of(tenant, TENANT, list_keys=keys)
+    keys = context.get("list_identities", {})
+    patches = patches_of(found, list_identities=keys)
+    patches += patches_of(tenant, TENANT, list_identities=keys)
     if tenant:
         context = {"policy": OPEN, **context}
     return customise(member or a_member(), patches, a_context(**context))

@@ -23,15 +23,15 @@ class Explained(NamedTuple):
         return f"{format_path(self.path)}: {source}, patch {patch} ({phase})"
 
 
-def explain(customised: Customised, list_keys: ListKeys) -> Iterator[Explained]:
+def explain(customised: Customised, list_identities: ListKeys) -> Iterator[Explained]:
     """Yield each field of an object with who set it last.
 
     Parameters
     ----------
-    list_keys
+    list_identities
         As in the context that the object was made with.
     """
-    shape = shape_of(customised.manifest, list_keys)
+    shape = shape_of(customised.manifest, list_identities)
     for path in list_leaves(customised.manifest, shape):
         yield Explained(path, _find_origin(path, customised))
 

@@ -87,12 +87,12 @@ def is_typed(manifest: Mapping[str, Any]) -> bool:
     return (manifest.get("apiVersion"), manifest.get("kind")) in _ROOTS
 
 
-def shape_of(manifest: Mapping[str, Any], list_keys: ListKeys) -> Shape:
+def shape_of(manifest: Mapping[str, Any], list_identities: ListKeys) -> Shape:
     """Return the shape of a whole object.
 
     Parameters
     ----------
-    list_keys
+    list_identities
         What an admin declares of kinds that the table does not have.
     """
     root = _ROOTS.get((manifest.get("apiVersion", ""), manifest.get("kind", "")))
@@ -103,7 +103,7 @@ def shape_of(manifest: Mapping[str, Any], list_keys: ListKeys) -> Shape:
     shape = Shape(declared=metadata)
     for path, identity in _ROUTES.get(kind, {}).items():
         shape = _declare(shape, path, Shape(identity=identity))
-    for path, identity in list_keys.get(kind, {}).items():
+    for path, identity in list_identities.get(kind, {}).items():
         shape = _declare(shape, path, Shape(identity=identity, is_merged=True))
     return shape
 

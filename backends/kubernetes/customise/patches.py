@@ -92,12 +92,12 @@ class LoadSettings:
     ----------
     node_classes
         Names of those that there are.
-    list_keys
+    list_identities
         What the admin declares of kinds without patch metadata.
     """
 
     node_classes: frozenset[str] = frozenset()
-    list_keys: ListKeys = field(default_factory=dict)
+    list_identities: ListKeys = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def _find_strategic_problem(patch: Patch, settings: LoadSettings) -> LoadProblem
         return LoadProblem(text, ("patch", DIRECTIVE))
     for component in list_components(patch.target):
         group, kind = KINDS[component]
-        if group == "traefik.io" and kind not in settings.list_keys:
+        if group == "traefik.io" and kind not in settings.list_identities:
             text = (
                 f"strategic needs to know how the lists of {kind} are merged; use "
                 "merge, or declare the kind's list keys"

@@ -124,7 +124,9 @@ def _customise(
     base = copy_json(member.manifest)
     if not mine and context.hook is None:
         return Customised(base)
-    work = _Work(member, context, shape_of(base, context.list_keys), copy_json(base))
+    work = _Work(
+        member, context, shape_of(base, context.list_identities), copy_json(base)
+    )
     densify(work.manifest)
     admins = [patch for patch in mine if not patch.source.is_tenant]
     _apply_admins(work, [p for p in admins if p.phase is Phase.DEFAULT])
@@ -218,7 +220,7 @@ def _merge(work: _Work, kind: PatchType, body: Any) -> Manifest:  # noqa: ANN401
         return merged
     base = work.member.manifest
     name = base["kind"]
-    if not is_typed(base) and name not in work.context.list_keys:
+    if not is_typed(base) and name not in work.context.list_identities:
         text = f"strategic has no list keys for {name}: use merge"
         raise PatchFailure((), text)
     return apply_strategic(work.manifest, body, work.shape)

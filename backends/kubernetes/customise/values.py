@@ -212,7 +212,7 @@ class Context:
         The cluster's owner.
     node_class
         That the member was asked to run on.
-    list_keys
+    list_identities
         What the admin declares of kinds without patch metadata.
     hook
         The admin's function, called between default and users' patches with a
@@ -226,7 +226,7 @@ class Context:
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     node_class: NodeClass | None = None
     policy: Policy = field(default_factory=Policy)
-    list_keys: ListKeys = field(default_factory=dict)
+    list_identities: ListKeys = field(default_factory=dict)
     hook: "Callable[[Manifest, Context], object] | None" = None
 
 

@@ -199,7 +199,7 @@ def test_a_strategic_patch_is_applied_or_refused_and_leaves_no_directive(
             made = apply_strategic(base, patch, shape)
         except PatchFailure:
             continue
-        assert not set(list_keys(made)) & set(list_keys(patch)) & {"$patch"}
+        assert not set(list_identities(made)) & set(list_identities(patch)) & {"$patch"}
     assert (base, patch) == before
 
 
@@ -385,9 +385,12 @@ def is_directive(value: Any) -> bool:
     return isinstance(value, dict) and "$patch" in value
 
 
-def list_keys(value: Any) -> list[str]:
+def list_identities(value: Any) -> list[str]:
     if isinstance(value, dict):
-        return [*value, *(key for inner in value.values() for key in list_keys(inner))]
+        return [
+            *value,
+            *(key for inner in value.values() for key in list_identities(inner)),
+        ]
     if isinstance(value, list):
-        return [key for inner in value for key in list_keys(inner)]
+        return [key for inner in value for key in list_identities(inner)]
     return []

@@ -328,4 +328,4 @@ def test_strategic_is_taken_where_an_admin_declares_the_keys() -> None:
     keys = {"IngressRoute": {("spec", "routes"): ("match",)}}
     patch = {**SOUND, "type": "strategic", "target": target}
 
-    assert not problems_of([patch], settings=LoadSettings(list_keys=keys))
+    assert not problems_of([patch], settings=LoadSettings(list_identities=keys))

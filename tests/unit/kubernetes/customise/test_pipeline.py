@@ -371,13 +371,13 @@ def test_a_second_route_is_refused_and_a_middleware_of_the_first_is_not() -> Non
     assert format_path(refused.path) == "spec.routes[PathPrefix(`/`)].services"
 
 
-def test_row_p10_strategic_is_refused_for_a_kind_without_list_keys() -> None:
+def test_row_p10_strategic_is_refused_for_a_kind_without_list_identities() -> None:
     member = a_member("ingress")
     patch = strategic({"spec": {"entryPoints": ["x"]}}, target={"component": "ingress"})
     keys = {"IngressRoute": {("spec", "routes"): ("match",)}}
-    patches = patches_of([patch], list_keys=keys)
+    patches = patches_of([patch], list_identities=keys)
 
-    made = customise(member, patches, a_context(list_keys=keys))
+    made = customise(member, patches, a_context(list_identities=keys))
     refused = customise(member, patches, a_context())
 
     assert made.manifest["spec"]["entryPoints"] == ["x"]
