@@ -57,8 +57,8 @@ class Overlay(Generic[V]):
     >>> overlay.lay_over([], cluster="c") == (made,)
     True
     >>> overlay.reached(10)
-    >>> overlay.lay_over([], cluster="c")
-    ()
+    >>> overlay.version, overlay.lay_over([], cluster="c")
+    (10, ())
     """
 
     def __init__(self) -> None:
