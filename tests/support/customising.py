@@ -57,12 +57,22 @@ _NETWORK_POLICY = {
     "metadata": {"name": "dask-c1", "namespace": "team-a"},
     "spec": {"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Ingress"]},
 }
+_MIDDLEWARE = {
+    "apiVersion": "traefik.io/v1alpha1",
+    "kind": "Middleware",
+    "metadata": {"name": "daskfleet-dashboard-login-0", "namespace": "team-a"},
+    "spec": {"forwardAuth": {"address": "http://api"}},
+}
+_OTHERS = {
+    TargetComponent.NETWORK_POLICY: _NETWORK_POLICY,
+    TargetComponent.MIDDLEWARE: _MIDDLEWARE,
+}
 
 
 def a_member(component: str = "worker") -> Member:
     """Return a member whose manifest is the reviewed one."""
     found = TargetComponent(component)
-    manifest = _NETWORK_POLICY
+    manifest = _OTHERS.get(found, {})
     if found in _FILES:
         file = GOLDEN / f"kubernetes/objects/{_FILES[found]}.json"
         manifest = json.loads(file.read_text())

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import msgspec
+
 from backends.kubernetes.customise.fields import Shape
 from backends.kubernetes.customise.paths import Item, Path, identify
 
@@ -57,7 +59,7 @@ def is_same(left: object, right: object) -> bool:
 def list_leaves(value: object, shape: Shape, path: Path = ()) -> Iterator[Path]:
     """Yield the path of each part of ``value`` that has no parts of its own."""
     items = _index(value, shape)
-    if isinstance(value, Mapping) and value:
+    if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from list_leaves(inner, shape.enter(name), (*path, name))
     elif items:
@@ -78,7 +80,9 @@ def _list_item(
 def _compare(
     before: object, after: object, shape: Shape, path: Path
 ) -> Iterator[Change]:
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
+    if _is_written_alike(before, after):
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
         yield from _compare_maps(before, after, shape, path)
         return
     old, new = _index(before, shape), _index(after, shape)
@@ -118,6 +122,11 @@ def _compare_items(
         else:
             for leaf in _list_item(item, step, shape.item, where):
                 yield Change(leaf, ChangeKind.ADDED)
+
+
+def _is_written_alike(left: object, right: object) -> bool:
+    """Return whether two values are the same for sure; quick, for most parts are."""
+    return left == right and msgspec.json.encode(left) == msgspec.json.encode(right)
 
 
 def _index(value: object, shape: Shape) -> Mapping[Item, Any] | None:

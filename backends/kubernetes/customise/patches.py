@@ -44,8 +44,14 @@ MOST_ADMIN_PATCHES: Final = 64
 MOST_TENANT_PATCHES: Final = 16
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
 _ADMINS: Final = ("phase", "required", "allowUnsafe")
-# What is in them is not the user's, and one of them is shared between users.
-_SHUT: Final = frozenset({TargetComponent.CREDENTIALS, TargetComponent.PLUGIN})
+# What is in them is not the user's, and two of them are shared between users.
+_SHUT: Final = frozenset(
+    {
+        TargetComponent.CREDENTIALS,
+        TargetComponent.PLUGIN,
+        TargetComponent.MIDDLEWARE,
+    }
+)
 _NO_TARGET: Final = Target()
 _ORDER: Final = 100
 

@@ -175,6 +175,8 @@ def _apply_hook(work: _Work) -> None:
 
 def _apply_tenants(work: _Work, patches: Sequence[Patch]) -> None:
     before = work.manifest
+    if not patches:
+        return
     for patch in sort_patches(patches):
         _apply(work, patch)
     changes = find_changes(before, work.manifest, work.shape)

@@ -72,7 +72,12 @@ _CONTRACTS: Final[Mapping[TargetComponent, tuple[Rule, ...]]] = {
         (name,) for name in ("data", "binaryData", "immutable")
     ),
     TargetComponent.SERVICE: (("spec", "selector"), ("spec", "ports")),
-    TargetComponent.INGRESS: (("spec", "routes", _ANY_ITEM, "services"),),
+    # One of the middlewares asks for a login.
+    TargetComponent.INGRESS: (
+        ("spec", "routes", _ANY_ITEM, "services"),
+        ("spec", "routes", _ANY_ITEM, "middlewares"),
+    ),
+    TargetComponent.MIDDLEWARE: (("spec",),),
     TargetComponent.INGRESS_TCP: (
         ("spec", "routes", _ANY_ITEM, "services"),
         ("spec", "tls"),

@@ -41,6 +41,7 @@ KINDS: Final[Mapping[TargetComponent, Kind]] = {
     TargetComponent.SERVICE: Kind("", "Service"),
     TargetComponent.INGRESS: Kind("traefik.io", "IngressRoute"),
     TargetComponent.INGRESS_TCP: Kind("traefik.io", "IngressRouteTCP"),
+    TargetComponent.MIDDLEWARE: Kind("traefik.io", "Middleware"),
     TargetComponent.NETWORK_POLICY: Kind("networking.k8s.io", "NetworkPolicy"),
 }
 

@@ -23,6 +23,7 @@ class TargetComponent(StrEnum):
     SERVICE = "service"
     INGRESS = "ingress"
     INGRESS_TCP = "ingress-tcp"
+    MIDDLEWARE = "middleware"
     NETWORK_POLICY = "network-policy"
 
 

@@ -33,6 +33,12 @@ def env(*variables):
 
 
 CHANGES = [
+    pytest.param(
+        {"tolerations": [{"key": "a", "value": "b"}]},
+        {"tolerations": [{"value": "b", "key": "a"}]},
+        [],
+        id="written-otherwise",
+    ),
     pytest.param({"a": 1}, {"a": 1}, [], id="none"),
     pytest.param(
         {"hostname": "a"}, {"hostname": "b"}, [("hostname", "replaced")], id="value"

@@ -108,8 +108,8 @@ def test_all_problems_are_told_together_each_with_its_line() -> None:
     assert told == [
         (
             f"config.py, line 10, {name}: target.kind: must be one of ConfigMap, "
-            "IngressRoute, IngressRouteTCP, NetworkPolicy, Pod, Secret, Service, "
-            'or "*"'
+            "IngressRoute, IngressRouteTCP, Middleware, NetworkPolicy, Pod, Secret, "
+            'Service, or "*"'
         ),
         f"config.py, line 5, {name}: order: must be an integer of at most six digits",
         f"config.py, line 24, {name}: patch: is missing",

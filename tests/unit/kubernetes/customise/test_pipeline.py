@@ -247,6 +247,12 @@ def test_what_an_object_is_nobody_changes_not_even_unsafely(body, path) -> None:
     assert "cannot be changed" in refused.text
 
 
+def strip_login():
+    (route,) = a_member("ingress").manifest["spec"]["routes"]
+    assert route["middlewares"]
+    return merge({"spec": {"routes": [{**route, "middlewares": []}]}})
+
+
 CONTRACT = [
     pytest.param(dask_container({"command": ["sh"]}), "worker", id="command"),
     pytest.param(dask_container({"args": ["sh"]}), "worker", id="args"),
@@ -307,6 +313,8 @@ CONTRACT = [
     pytest.param(
         merge({"spec": {"routes": [{"kind": "Rule"}]}}), "ingress", id="match"
     ),
+    pytest.param(strip_login(), "ingress", id="login"),
+    pytest.param(merge({"spec": {"x": {}}}), "middleware", id="middleware"),
     pytest.param(merge({"spec": {"tls": None}}), "ingress-tcp", id="tls"),
     pytest.param(
         merge({"spec": {"podSelector": None}}), "network-policy", id="pod-selector"
@@ -355,19 +363,19 @@ def test_row_c11_a_sidecar_comes_first_and_dask_stays_the_default_container() ->
     assert annotations[DEFAULT_CONTAINER] == "dask-worker"
 
 
-def test_a_second_route_is_refused_and_a_middleware_of_the_first_is_not() -> None:
+def test_a_second_route_is_refused_and_a_priority_of_the_first_is_not() -> None:
     member = a_member("ingress")
     target = {"component": ["ingress"]}
     route = member.manifest["spec"]["routes"][0]
-    guarded = {**route, "middlewares": [{"name": "auth"}]}
+    first = {**route, "priority": 9}
     other = {**route, "match": "PathPrefix(`/`)"}
 
-    made = make(merge({"spec": {"routes": [guarded]}}, target=target), member=member)
+    made = make(merge({"spec": {"routes": [first]}}, target=target), member=member)
     refused = refuse(
         merge({"spec": {"routes": [route, other]}}, target=target), member=member
     )
 
-    assert made.manifest["spec"]["routes"] == [guarded]
+    assert made.manifest["spec"]["routes"] == [first]
     assert format_path(refused.path) == "spec.routes[PathPrefix(`/`)].services"
 
 
