@@ -12,10 +12,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+Say = Callable[[str], object]
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
@@ -23,8 +25,7 @@ BIN = Path(sys.executable).parent
 # fault. They get one more try and are named; more than a few is no accident.
 MOST_TRIED_AGAIN = 5
 KUBERNETES = "tests/integration/kubernetes"
-_NEED_KUBERNETES = {"tests on Kubernetes", "rights", "coverage"}
-_LAST_FAILED = ROOT / ".pytest_cache/v/cache/lastfailed"
+_NEED_KUBERNETES = {"tests on a node", "tests on Kubernetes", "rights", "coverage"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,11 @@ class Gate:
         Print the output as it comes instead of only when the gate fails.
     again
         Arguments that run only what has failed; empty if there is no such thing.
+    cache
+        Where its pytest keeps what has failed.
+    is_beside
+        Runs at the same time as the gate before it; both wait more than they work.
+        Its output comes when both have ended.
     """
 
     name: str
@@ -53,6 +59,24 @@ class Gate:
     remedy: str
     is_shown: bool = False
     again: tuple[str, ...] = ()
+    cache: str = ".pytest_cache"
+    is_beside: bool = False
+
+
+def _make_kubernetes_gate(name: str, marks: str, cache: str) -> Gate:
+    return Gate(
+        name,
+        "tests",
+        (
+            str(ROOT / "tests/harness/world.sh"),
+            *(str(BIN / "coverage"), "run", "-m", "pytest", "--durations=10"),
+            *("-m", marks, "-o", f"cache_dir={cache}", KUBERNETES),
+        ),
+        "run one alone, as root: make test-kubernetes ARGS='-x PATH'",
+        is_shown=True,
+        again=AGAIN,
+        cache=cache,
+    )
 
 
 AGAIN = ("--last-failed", "--last-failed-no-failures", "none")
@@ -87,17 +111,12 @@ GATES = (
         is_shown=True,
         again=AGAIN,
     ),
-    Gate(
-        "tests on Kubernetes",
-        "tests",
-        (
-            str(ROOT / "tests/harness/world.sh"),
-            *(str(BIN / "coverage"), "run", "-m", "pytest", "--durations=10"),
-            KUBERNETES,
+    _make_kubernetes_gate("tests on a node", "node", ".pytest_cache/node"),
+    replace(
+        _make_kubernetes_gate(
+            "tests on Kubernetes", "not node", ".pytest_cache/kubernetes"
         ),
-        "run one alone, as root: make test-kubernetes ARGS='-x PATH'",
-        is_shown=True,
-        again=AGAIN,
+        is_beside=True,
     ),
     Gate(
         "rights",
@@ -122,18 +141,21 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [gate for gate in GATES if only in {None, gate.kind}]
     why_left_out = "" if only in {"lint", "types"} else _find_why_no_kubernetes()
     chosen = list(_fit_tests(chosen, has_kubernetes=not why_left_out))
+    number = len(chosen)
     for data in (*ROOT.glob(".coverage*"), *ROOT.glob(".check/rights/*.json")):
         data.unlink(missing_ok=True)
     closings, failed = [], []
-    for gate in chosen:
-        passed, closing = _try(gate)
-        closings += [closing] if closing else []
-        if not passed:
-            failed.append(gate)
+    while chosen:
+        first = chosen.pop(0)
+        beside = [chosen.pop(0)] if chosen and chosen[0].is_beside else []
+        for gate, (passed, closing) in _try_together(first, beside):
+            closings += [closing] if closing else []
+            if not passed:
+                failed.append(gate)
     for gate in failed:
         _say(f"FAILED {gate.name}. What to do: {gate.remedy}")
     if not failed:
-        _say(f"All {len(chosen)} checks passed.")
+        _say(f"All {number} checks passed.")
     _say(*closings)
     if why_left_out:
         _say(f"Left out: tests on Kubernetes, rights and coverage: {why_left_out}")
@@ -163,23 +185,40 @@ def _fit_tests(gates: Sequence[Gate], *, has_kubernetes: bool) -> Iterator[Gate]
             yield gate
 
 
-def _try(gate: Gate) -> tuple[bool, str]:
-    _LAST_FAILED.unlink(missing_ok=True)
-    passed, closing = _run(gate)
-    names = [] if passed or not gate.again else _find_last_failed()
+def _try_together(
+    first: Gate, beside: Sequence[Gate]
+) -> Iterator[tuple[Gate, tuple[bool, str]]]:
+    """Run gates at the same time; the first one's output is shown as it comes."""
+    kept: dict[Gate, list[str]] = {gate: [] for gate in beside}
+    with ThreadPoolExecutor(max_workers=len(kept) + 1) as pool:
+        running = {
+            gate: pool.submit(_try, gate, lines.append) for gate, lines in kept.items()
+        }
+        yield first, _try(first, _say)
+        for gate, outcome in running.items():
+            result = outcome.result()
+            _say(*kept[gate])
+            yield gate, result
+
+
+def _try(gate: Gate, say: Say) -> tuple[bool, str]:
+    last_failed = ROOT / gate.cache / "v/cache/lastfailed"
+    last_failed.unlink(missing_ok=True)
+    passed, closing = _run(gate, say)
+    names = [] if passed or not gate.again else _find_last_failed(last_failed)
     if names:
         again = replace(gate, command=(*gate.command, *gate.again))
-        passed, closing = _run(again)
+        passed, closing = _run(again, say)
     if passed:
         for name in names:
-            _say(f"FLAKY {name} failed, then passed. What to do: mend it")
+            say(f"FLAKY {name} failed, then passed. What to do: mend it")
     return passed, closing
 
 
-def _run(gate: Gate) -> tuple[bool, str]:
+def _run(gate: Gate, say: Say) -> tuple[bool, str]:
     started = time.monotonic()
     if gate.is_shown:
-        _say(f"{gate.name}:")
+        say(f"{gate.name}:")
     process = subprocess.Popen(  # noqa: S603 - commands of this file
         (str(BIN / gate.command[0]), *gate.command[1:]),
         cwd=ROOT,
@@ -194,22 +233,23 @@ def _run(gate: Gate) -> tuple[bool, str]:
     for line in _lines_of(process):
         lines.append(line)
         if gate.is_shown:
-            _say(line)
+            say(line)
     passed = process.wait() == 0
     if not passed and not gate.is_shown:
-        _say(*lines)
+        for line in lines:
+            say(line)
     outcome = "ok" if passed else f"failed ({process.returncode})"
-    _say(f"{gate.name:<20}{outcome:<12}{time.monotonic() - started:6.1f} s")
+    say(f"{gate.name:<20}{outcome:<12}{time.monotonic() - started:6.1f} s")
     # pytest's closing line stands between signs; a world may have a word after it.
     bordered = [line for line in lines if line.startswith("=")]
     return passed, bordered[-1] if gate.is_shown and bordered else ""
 
 
-def _find_last_failed() -> list[str]:
+def _find_last_failed(file: Path) -> list[str]:
     """Return the tests that have just failed, if they are few enough to try again."""
-    if not _LAST_FAILED.exists():
+    if not file.exists():
         return []
-    names = sorted(json.loads(_LAST_FAILED.read_text()))
+    names = sorted(json.loads(file.read_text()))
     return names if len(names) <= MOST_TRIED_AGAIN else []
 
 
