@@ -111,6 +111,10 @@ class Reconciler:
             raise LeaseLost(f"no lease to look after {name}")
         snapshot = await self._store.load(name)
         if snapshot is None or not await self._lease.claim(snapshot):
+            if not self._lease.is_valid:
+                # It ran out just now. Nobody else may want the cluster, which still
+                # bears this server's name, so that nobody would wake its key again.
+                raise LeaseLost(f"no lease to look after {name}")
             self._forget(name)
             return None
         memory = self._memories.setdefault(name, Memory())

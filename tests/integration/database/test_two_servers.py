@@ -272,3 +272,26 @@ async def test_twenty_creates_on_two_server_processes_pass_no_cap(url):
     assert len(answers) == 20
     assert len(accepted) == len(set(accepted)) == 3
     assert {a for a in answers if a not in accepted} == {"LimitExceeded"}
+
+
+async def test_a_lease_that_runs_out_while_a_cluster_is_read_delays_it_only(
+    sqlite_url, monkeypatch
+):
+    """It bears the server's own name, so no look for free clusters would find it."""
+    async with running(make_backend(sqlite_url)) as backend:
+        runtime = backend._runtime
+        load = runtime.store.load
+        lapses = []
+
+        async def load_slowly(name):
+            snapshot = await load(name)
+            if not lapses:
+                lapses.append(name)
+                runtime.lease._until = float("-inf")
+            return snapshot
+
+        monkeypatch.setattr(runtime.store, "load", load_slowly)
+        name = await backend.start_cluster(ALICE, {})
+
+        await eventually(lambda: lapses == [name])
+        await eventually(lambda: backend.launcher.platform.alive(name))
