@@ -125,7 +125,7 @@ async def test_the_last_wish_wins_whichever_replica_takes_it(site) -> None:
             assert "adaptive" not in site.cluster(name)["spec"]["workers"]
 
 
-async def test_caps_hold_over_replicas(site) -> None:
+async def test_row_66_caps_hold_over_replicas(site) -> None:
     policy = Policy(
         default=Caps(clusters=3), groups={"lab": Caps(clusters=4, workers=6)}
     )
@@ -316,7 +316,7 @@ async def test_a_namespace_that_is_not_on_the_list_is_refused(site) -> None:
 @pytest.mark.parametrize(
     "name", ["a@b.co", "x_y.", "-lead", "u" * 70, "Zoë", "system:admin", "a b"]
 )
-async def test_a2_31_any_name_of_a_user_makes_a_cluster_that_is_found(
+async def test_row_31_any_name_of_a_user_makes_a_cluster_that_is_found(
     site, name
 ) -> None:
     user = User(name, groups=["Größe & co"])
@@ -559,7 +559,7 @@ async def test_r8_a_clock_that_is_wrong_by_days_ends_nothing_and_orders_nothing(
         await eventually(all_are_listed)
 
 
-async def test_a3_40_the_end_of_the_longest_life_is_told_before_it_comes(site) -> None:
+async def test_row_40_the_end_of_the_longest_life_is_told_before_it_comes(site) -> None:
     backend = site.make_backend(
         config=Config({"KubeClusterConfig": {"max_lifetime": 100}})
     )

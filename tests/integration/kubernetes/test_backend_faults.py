@@ -107,7 +107,7 @@ def status(code: int, reason: str, message: str, **details: Any) -> Refuse:
         (Delay(30), Unavailable),
     ],
 )
-async def test_a2_33_no_failure_of_the_api_server_is_a_bare_500(
+async def test_row_33_no_failure_of_the_api_server_is_a_bare_500(
     backend, proxy, answer, kind
 ) -> None:
     async with running(backend):
