@@ -81,20 +81,6 @@ def test_another_use_is_not_taken_for_it(other):
     assert found == ["role.yaml: nobody used get configmaps mine"]
 
 
-def test_a_refused_request_is_named():
-    refused = ask("delete", "pods", decision="forbid")
-    assert problems(*EVERYTHING, refused) == [
-        "controller: refused to delete pods in team"
-    ]
-
-
-def test_refusals_that_a_test_wants_are_left_out():
-    removal = ask("delete", "namespaces", name="team", user="system:admin")
-    lost = ask("list", "pods", decision="forbid")
-    kept_out = ask("list", "pods", "forbidden-xyz", decision="forbid")
-    assert problems(*EVERYTHING, kept_out, removal, lost) == []
-
-
 def test_every_role_of_the_chart_is_compared():
     files = {path.name for path in CHART.glob("*.yaml")}
     assert files <= {role.file for role in COMPARED}

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from backends.kubernetes.api.client import KubeClient
+from backends.kubernetes.controller.telling import EventTeller
+from backends.kubernetes.crd.parsing import parse_dask_cluster
+from gateway.domain.cluster import ClusterEvent, EventType
 from tests.harness.control_plane import ControlPlane
 from tests.harness.kubectl import Kubectl
 from tests.support.audit import find_refused
@@ -230,6 +234,42 @@ async def test_a_foreign_object_with_our_name_is_never_touched(site: Site) -> No
     assert (
         found["metadata"]["resourceVersion"] == foreign["metadata"]["resourceVersion"]
     )
+
+
+async def test_a_foreign_pod_with_a_workers_name_is_left_and_another_made(
+    site: Site,
+) -> None:
+    path = f"/api/v1/namespaces/{site.targets[0]}/pods"
+    image = {"name": "other", "image": "test.local/other:1"}
+    foreign = site.api.post(
+        path, {"metadata": {"name": "c1-worker-0"}, "spec": {"containers": [image]}}
+    )
+    site.start_controller()
+    site.make_cluster("c1", replicas=1)
+
+    await runs(site, "c1", 1)
+
+    assert site.workers("c1") == ["c1-worker-1"]
+    found = site.api.get(f"{path}/c1-worker-0")
+    assert found["metadata"]["uid"] == foreign["metadata"]["uid"]
+    assert "deletionTimestamp" not in found["metadata"]
+
+
+async def test_what_is_told_again_is_one_event_with_a_count(site: Site) -> None:
+    """Also by another controller, which knows nothing of the first one's Events."""
+    cluster = parse_dask_cluster(site.make_cluster("c1"))
+    event = ClusterEvent(1_800_000_000_000, EventType.WARNING, "Odd", "something")
+    client = await KubeClient.connect(str(site.account.kubeconfig))
+    try:
+        for _ in range(2):
+            teller = EventTeller(client)
+            teller.tell(cluster, [event])
+            await teller.flush()
+    finally:
+        await client.close()
+
+    (told,) = site.events("c1")
+    assert (told["reason"], told["count"]) == ("Odd", 2)
 
 
 async def test_row_13_a_scheduler_that_ends_fails_its_cluster_with_its_exit_status(
