@@ -1,6 +1,6 @@
 """The planner under everything that can go wrong between a row and a process."""
 
-from hypothesis import settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -13,6 +13,7 @@ from backends.database.launcher import JobRef, JobState, Role
 from backends.database.records import WorkerStage
 from gateway.domain.cluster import ClusterPhase
 from tests.support.database_world import NAME, World
+from tests.support.machines import machine_settings
 
 which = st.integers(0, 1)
 faults = st.sampled_from(["none", "none", "none", "fails", "loses"])
@@ -164,5 +165,8 @@ class PlannerMachine(RuleBasedStateMachine):
         assert world.rows.cluster == before.cluster, "settled, and still written"
 
 
+# At night one machine is a test of many minutes.
+pytestmark = pytest.mark.timeout(7200)
+
 TestPlanner = PlannerMachine.TestCase
-TestPlanner.settings = settings(stateful_step_count=40)
+TestPlanner.settings = machine_settings(40)

@@ -8,7 +8,7 @@ all that is wanted, and then asks for nothing more.
 from datetime import timedelta
 from itertools import pairwise
 
-from hypothesis import settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -35,6 +35,7 @@ from tests.support.kube_pods import (
     waiting,
 )
 from tests.support.kube_world import ALL, READY, Controller, FakeServer
+from tests.support.machines import machine_settings
 
 SCHEDULER = format_scheduler_name("c")
 TURNS = st.sampled_from([0, 1, 2, 3, 5, 8, 12, 20])
@@ -245,7 +246,10 @@ class LivesWithOverlay(Lives):
     use_overlay = True
 
 
+# At night one machine is a test of many minutes.
+pytestmark = pytest.mark.timeout(7200)
+
 TestLives = Lives.TestCase
 TestLivesWithOverlay = LivesWithOverlay.TestCase
-TestLivesWithOverlay.settings = settings(stateful_step_count=30, deadline=None)
-TestLives.settings = settings(stateful_step_count=30, deadline=None)
+TestLivesWithOverlay.settings = machine_settings(30)
+TestLives.settings = machine_settings(30)

@@ -18,7 +18,7 @@ leader.
 
 from datetime import timedelta
 
-from hypothesis import settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -45,6 +45,7 @@ from tests.support.kube_world import (
     Stored,
     a_running_server,
 )
+from tests.support.machines import machine_settings
 
 INDEX = st.integers(0, 7)
 WANTED = st.integers(0, 4)
@@ -211,7 +212,10 @@ def pick(things, index):
     return things[index % len(things)]
 
 
+# At night one machine is a test of many minutes.
+pytestmark = pytest.mark.timeout(7200)
+
 TestWorkers = Workers.TestCase
-TestWorkers.settings = settings(stateful_step_count=30, deadline=None)
+TestWorkers.settings = machine_settings(30)
 TestWorkersWithOverlay = WorkersWithOverlay.TestCase
-TestWorkersWithOverlay.settings = settings(stateful_step_count=30, deadline=None)
+TestWorkersWithOverlay.settings = machine_settings(30)
