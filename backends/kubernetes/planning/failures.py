@@ -54,6 +54,11 @@ def find_failure(
         return _judge_end(scheduler, observed)
     if desired.cluster.status.phase is not ClusterPhase.PENDING:
         return None
+    return _judge_start(desired, observed, now)
+
+
+def _judge_start(desired: Desired, observed: Observed, now: datetime) -> Failure | None:
+    """Return why a cluster that is not Running yet will never be, or ``None``."""
     if desired.refusal is not None:
         text = f"{desired.refusal.field}: {desired.refusal.text}"
         return Failure(FailureReason.SPEC_REFUSED, text)
