@@ -57,7 +57,9 @@ def find_failure(
     return _judge_start(desired, observed, now)
 
 
-def _judge_start(desired: Desired, observed: Observed, now: datetime) -> Failure | None:
+def _judge_start(
+    desired: Desired, observed: Observed, now: datetime
+) -> Failure | Question | None:
     """Return why a cluster that is not Running yet will never be, or ``None``."""
     if desired.refusal is not None:
         text = f"{desired.refusal.field}: {desired.refusal.text}"
