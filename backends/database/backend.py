@@ -58,8 +58,6 @@ from gateway.ports import Clock, LogQuery
 log = structlog.get_logger(__name__)
 
 _ACTIVE: Final = tuple(status for status in PublicStatus if status.is_active)
-# Beyond what it holds at once, a server looks by itself so often.
-_CROWDED_S: Final = 1.0
 _SHUTDOWN_LOOK_S: Final = 0.2
 
 
@@ -184,17 +182,12 @@ class DatabaseBackend(DBBackendBase):
     async def wait_for_change(self, name: str, version: int, timeout_s: float) -> None:
         """Return once the cluster's version may have passed ``version``."""
         run = self._run
-        with run.waiters.listen(name) as event:
-            # Asked only now, so that no change falls in between.
+
+        async def has_passed() -> bool:
             current = await read_version(run.database, name)
-            if current is None or current > version:
-                return
-            if event is None:
-                await asyncio.sleep(min(timeout_s, _CROWDED_S))
-                return
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await event.wait()
+            return current is None or current > version
+
+        await run.waiters.wait(name, has_passed, timeout_s)
 
     async def stop_cluster(
         self, name: str, *, reason: StopReason = StopReason.USER, message: str = ""

@@ -1,12 +1,14 @@
 """Calls that are held until something of a name changes."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 # Far above what one server holds (a call per scheduler and waiting client).
 _MOST: Final = 50_000
+# Beyond these, a call looks again by itself so often, in seconds.
+_CROWDED_S: Final = 1.0
 
 
 class Waiters:
@@ -46,6 +48,29 @@ class Waiters:
             self._events[name].discard(event)
             if not self._events[name]:
                 del self._events[name]
+
+    async def wait(
+        self, name: str, is_over: Callable[[], Awaitable[bool]], timeout_s: float
+    ) -> None:
+        """Return at the next `ring` for ``name``, or when the time is over.
+
+        Parameters
+        ----------
+        is_over
+            Whether there is nothing to wait for; asked once it is listened, so
+            that no change falls in between.
+        timeout_s
+            Seconds to wait at most; much fewer where too many wait already.
+        """
+        with self.listen(name) as event:
+            if await is_over():
+                return
+            if event is None:
+                await asyncio.sleep(min(timeout_s, _CROWDED_S))
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await event.wait()
 
     def ring(self, name: str) -> None:
         """Wake all that wait for ``name``."""

@@ -1,9 +1,8 @@
 """`gateway.ports.Backend` over ``DaskCluster`` objects of the gateway's namespace."""
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -64,8 +63,6 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _ACTIVE: Final = tuple(status for status in PublicStatus if status.is_active)
-# Beyond what it holds at once, a server looks by itself so often.
-_CROWDED_S: Final = 1.0
 # `c` and 20 hexadecimal digits: short enough for pods' names, and never a repeat.
 _NAME_BYTES: Final = 10
 _MOST_REPORTS: Final = 20_000
@@ -185,20 +182,15 @@ class KubeBackend(KubeBackendSettings):
     async def wait_for_change(self, name: str, version: int, timeout_s: float) -> None:
         """Return once the cluster's version may have passed ``version``."""
         store = self._run.store
-        with store.waiters.listen(name) as event:
-            # Asked only now, so that no change falls in between.
+
+        async def has_passed() -> bool:
             try:
                 cluster = await store.get(name)
             except ClusterNotFound:
-                return
-            if int(cluster.resource_version) > version:
-                return
-            if event is None:
-                await asyncio.sleep(min(timeout_s, _CROWDED_S))
-                return
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await event.wait()
+                return True
+            return int(cluster.resource_version) > version
+
+        await store.waiters.wait(name, has_passed, timeout_s)
 
     async def stop_cluster(
         self, name: str, *, reason: StopReason = StopReason.USER, message: str = ""
