@@ -3,7 +3,6 @@
 Requests only write what is wanted; carrying it out is the planner's business.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -20,15 +19,20 @@ from backends.database.records import (
 )
 from gateway.domain.cluster import ClusterEvent, EventType, StopReason
 from gateway.domain.errors import ClusterNotRunning
-from gateway.domain.lifetime import decide_stop, describe_last_end, find_due_s
+from gateway.domain.lifetime import (
+    bound_seconds,
+    decide_stop,
+    describe_last_end,
+    find_due_s,
+)
 from gateway.domain.names import format_worker_name
 from gateway.domain.policy import Share, Usage, room_for_workers
 from gateway.domain.scaling import (
     AdaptOutcome,
     ScaleOutcome,
-    clamp_adapt,
-    clamp_scale,
     clamp_target,
+    fit_adapt,
+    fit_scale,
 )
 from gateway.domain.sync import SyncReply, SyncReport
 
@@ -75,14 +79,9 @@ def request_scale(
         If the cluster has ended or is stopping.
     """
     cluster = _require_running(desired.cluster)
-    outcome = clamp_scale(replicas, _cap(desired))
-    room, share = room_for_workers(desired.spec.shape, others)
-    if room is not None and outcome.replicas > room:
-        outcome = ScaleOutcome(
-            room,
-            f"Scale request of {replicas} workers would exceed the limit of {share}. "
-            f"Scaling to {room} instead.",
-        )
+    room = room_for_workers(desired.spec.shape, others)
+    cap = desired.spec.config.max_workers
+    outcome = fit_scale(replicas, cap, room, most=MOST_WORKERS)
     after = replace(
         cluster, replicas=outcome.replicas, adaptive_id=None, asked_ms=now_ms
     )
@@ -117,24 +116,9 @@ def request_adapt(
         As `request_scale`.
     """
     cluster = _require_running(desired.cluster)
-    minimum, maximum = bounds
-    outcome = clamp_adapt(
-        minimum, maximum, desired.spec.config.max_workers, default=default
-    )
-    outcome = replace(
-        outcome,
-        minimum=min(outcome.minimum, MOST_WORKERS),
-        maximum=min(outcome.maximum, MOST_WORKERS),
-    )
-    room, share = room_for_workers(desired.spec.shape, others)
-    if room is not None and outcome.maximum > room:
-        low = min(outcome.minimum, room)
-        outcome = AdaptOutcome(
-            low,
-            room,
-            f"Adapt with `maximum={maximum}, minimum={minimum}` would exceed the "
-            f"limit of {share}. Using `maximum={room}, minimum={low}` instead.",
-        )
+    room = room_for_workers(desired.spec.shape, others)
+    cap = desired.spec.config.max_workers
+    outcome = fit_adapt(bounds, cap, room, default=default, most=MOST_WORKERS)
     after = replace(
         cluster,
         adaptive_id=adaptive_id,
@@ -254,14 +238,9 @@ def _lay_over(
 def _require_running(cluster: ClusterRecord) -> ClusterRecord:
     if cluster.accepts_requests:
         return cluster
-    state = "has ended" if cluster.phase.is_terminal else "is stopping"
-    why = f" ({cluster.reason})" if cluster.reason else ""
-    raise ClusterNotRunning(f"cluster {cluster.name} is not running: it {state}{why}")
-
-
-def _cap(desired: Snapshot) -> int:
-    cap = desired.spec.config.max_workers
-    return MOST_WORKERS if cap is None else min(cap, MOST_WORKERS)
+    raise ClusterNotRunning.tell(
+        cluster.name, cluster.reason, has_ended=cluster.phase.is_terminal
+    )
 
 
 def _build_beat(cluster: ClusterRecord, report: SyncReport, now_ms: int) -> BeatRecord:
@@ -270,8 +249,8 @@ def _build_beat(cluster: ClusterRecord, report: SyncReport, now_ms: int) -> Beat
     versions = list(report.versions.items())[:_MOST_VERSIONS]
     return BeatRecord(
         received_ms=now_ms,
-        idle_s=_bound_seconds(report.idle_s),
-        no_client_s=_bound_seconds(report.no_client_s),
+        idle_s=bound_seconds(report.idle_s),
+        no_client_s=bound_seconds(report.no_client_s),
         clients=_bound_count(report.clients),
         unfinished=_bound_count(report.unfinished),
         outsiders=_bound_count(report.outsiders),
@@ -283,11 +262,6 @@ def _build_beat(cluster: ClusterRecord, report: SyncReport, now_ms: int) -> Beat
 
 def _bound_count(count: int) -> int:
     return max(0, min(count, _HIGHEST_COUNT))
-
-
-def _bound_seconds(seconds: float) -> float:
-    # NaN would be no number to the database, and true of no comparison here.
-    return max(0.0, seconds) if math.isfinite(seconds) else 0.0
 
 
 def _reserve(desired: Snapshot, after: ClusterRecord) -> ClusterRecord:

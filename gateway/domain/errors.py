@@ -1,6 +1,7 @@
 """The error tree of the core. Errors of one backend stand with that backend."""
 
 from collections.abc import Sequence
+from typing import Self
 
 
 class GatewayError(Exception):
@@ -86,6 +87,19 @@ class ClusterNotRunning(UserError):
 
     code = "cluster_not_running"
     http_status = 409
+
+    @classmethod
+    def tell(cls, name: str, reason: str, *, has_ended: bool) -> Self:
+        """Return the refusal of a request to cluster ``name``.
+
+        Parameters
+        ----------
+        reason
+            Why it has ended or is to end; empty if nothing is known.
+        """
+        state = "has ended" if has_ended else "is stopping"
+        why = f" ({reason})" if reason else ""
+        return cls(f"cluster {name} is not running: it {state}{why}")
 
 
 class LimitExceeded(UserError):

@@ -1,5 +1,6 @@
 """Decide whether a cluster has outlived its use. Pure, level-triggered."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -89,6 +90,20 @@ def count_awaited_s(
     if arrived_s is None or arrived_s > asked_s:
         return None  # they were there when they were asked for
     return max(over_s, arrived_s)
+
+
+def bound_seconds(seconds: float) -> float:
+    """Return a scheduler's seconds as a number that can be compared and stored.
+
+    What a scheduler reports is a user's to choose: negative ones, infinity and NaN
+    become 0.
+
+    Examples
+    --------
+    >>> bound_seconds(1.5), bound_seconds(-1.0), bound_seconds(math.nan)
+    (1.5, 0.0, 0.0)
+    """
+    return max(0.0, seconds) if math.isfinite(seconds) else 0.0
 
 
 def decide_stop(

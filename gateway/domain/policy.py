@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
 from gateway.domain.errors import LimitExceeded
-from gateway.domain.scaling import to_thousandths
+from gateway.domain.scaling import Room, to_thousandths
 from gateway.domain.user import User
 
 
@@ -126,9 +126,7 @@ def check_create(shape: Shape, shares: Iterable[tuple[Share, Usage]]) -> None:
         _check(share, "GiB", total.memory_bytes, held.memory_bytes, caps.memory_bytes)
 
 
-def room_for_workers(
-    shape: Shape, shares: Iterable[tuple[Share, Usage]]
-) -> tuple[int | None, str]:
+def room_for_workers(shape: Shape, shares: Iterable[tuple[Share, Usage]]) -> Room:
     """Return how many workers a cluster may have, and which share says so.
 
     Parameters

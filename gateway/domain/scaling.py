@@ -1,8 +1,12 @@
 """Clamp wanted numbers of workers to a cluster's limits, and say so."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.domain.errors import InvalidRequest
+
+# How many workers a cluster may have by the caps of its shares, ``None`` for any
+# number, and the name of the share that says so.
+Room = tuple[int | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,82 @@ def clamp_adapt(
             f"Adapt without a maximum. Using `maximum={high}, minimum={low}` instead."
         )
     return AdaptOutcome(low, high, message)
+
+
+def fit_scale(
+    count: int, max_workers: int | None, room: Room, *, most: int
+) -> ScaleOutcome:
+    """Clamp a number of workers to a cluster's cap, then to what its shares leave.
+
+    Parameters
+    ----------
+    room
+        As `gateway.domain.policy.room_for_workers` returns it.
+    most
+        Workers of any cluster, whatever its cap.
+
+    Raises
+    ------
+    InvalidRequest
+        If ``count`` is negative.
+
+    Examples
+    --------
+    >>> fit_scale(7, 5, (3, "user 'alice'"), most=100).replicas
+    3
+    """
+    cap = most if max_workers is None else min(max_workers, most)
+    outcome = clamp_scale(count, cap)
+    left, share = room
+    if left is None or outcome.replicas <= left:
+        return outcome
+    return ScaleOutcome(
+        left,
+        f"Scale request of {count} workers would exceed the limit of {share}. "
+        f"Scaling to {left} instead.",
+    )
+
+
+def fit_adapt(
+    bounds: tuple[int | None, int | None],
+    max_workers: int | None,
+    room: Room,
+    *,
+    default: int,
+    most: int,
+) -> AdaptOutcome:
+    """Clamp adaptive bounds as `fit_scale` does a number.
+
+    Parameters
+    ----------
+    bounds
+        Minimum and maximum as asked for.
+    default
+        As for `clamp_adapt`, whose errors it raises.
+
+    Examples
+    --------
+    >>> outcome = fit_adapt((2, 9), None, (1, "user 'alice'"), default=5, most=100)
+    >>> outcome.minimum, outcome.maximum
+    (1, 1)
+    """
+    minimum, maximum = bounds
+    outcome = clamp_adapt(minimum, maximum, max_workers, default=default)
+    outcome = replace(
+        outcome,
+        minimum=min(outcome.minimum, most),
+        maximum=min(outcome.maximum, most),
+    )
+    left, share = room
+    if left is None or outcome.maximum <= left:
+        return outcome
+    low = min(outcome.minimum, left)
+    return AdaptOutcome(
+        low,
+        left,
+        f"Adapt with `maximum={maximum}, minimum={minimum}` would exceed the "
+        f"limit of {share}. Using `maximum={left}, minimum={low}` instead.",
+    )
 
 
 def clamp_target(target: int, minimum: int, maximum: int) -> int:

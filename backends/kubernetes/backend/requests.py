@@ -3,9 +3,8 @@
 Requests only write what is wanted; carrying it out is the controller's business.
 """
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -33,9 +32,9 @@ from gateway.domain.policy import room_for_workers
 from gateway.domain.scaling import (
     AdaptOutcome,
     ScaleOutcome,
-    clamp_adapt,
-    clamp_scale,
     clamp_target,
+    fit_adapt,
+    fit_scale,
 )
 from gateway.domain.sync import Adaptive, SyncReply, SyncReport
 
@@ -78,12 +77,9 @@ def require_running(cluster: DaskCluster) -> None:
     """
     if accepts_requests(cluster):
         return
-    state = "has ended" if cluster.status.phase.is_terminal else "is stopping"
-    reason = cluster.stop_reason
-    if cluster.status.phase.is_terminal:
-        reason = cluster.status.reason
-    why = f" ({reason})" if reason else ""
-    raise ClusterNotRunning(f"cluster {cluster.name} is not running: it {state}{why}")
+    has_ended = cluster.status.phase.is_terminal
+    reason = cluster.status.reason if has_ended else cluster.stop_reason
+    raise ClusterNotRunning.tell(cluster.name, reason, has_ended=has_ended)
 
 
 def request_stop(
@@ -117,14 +113,9 @@ def request_scale(
         If the cluster has ended or is stopping.
     """
     require_running(cluster)
-    outcome = clamp_scale(replicas, _find_cap(cluster))
-    room, share = room_for_workers(find_shape(cluster), others)
-    if room is not None and outcome.replicas > room:
-        outcome = ScaleOutcome(
-            room,
-            f"Scale request of {replicas} workers would exceed the limit of {share}. "
-            f"Scaling to {room} instead.",
-        )
+    room = room_for_workers(find_shape(cluster), others)
+    cap = cluster.spec.limits.max_workers
+    outcome = fit_scale(replicas, cap, room, most=MAX_WORKERS)
     # Also where it seems to be so already: what is seen may be old.
     patches = [format_scale_patch(outcome.replicas), format_asked_patch(now)]
     return (Change(join_patches(patches)),), outcome
@@ -158,7 +149,9 @@ def request_adapt(
         As `request_scale`.
     """
     require_running(cluster)
-    outcome = _clamp_adapt(cluster, bounds, others, default=default)
+    room = room_for_workers(find_shape(cluster), others)
+    cap = cluster.spec.limits.max_workers
+    outcome = fit_adapt(bounds, cap, room, default=default, most=MAX_WORKERS)
     adaptive = AdaptiveSpec(
         id=adaptive_id, minimum=outcome.minimum, maximum=outcome.maximum
     )
@@ -249,39 +242,6 @@ def build_reply(
     )
 
 
-def _find_cap(cluster: DaskCluster) -> int:
-    cap = cluster.spec.limits.max_workers
-    return MAX_WORKERS if cap is None else min(cap, MAX_WORKERS)
-
-
-def _clamp_adapt(
-    cluster: DaskCluster,
-    bounds: tuple[int | None, int | None],
-    others: Holdings,
-    *,
-    default: int,
-) -> AdaptOutcome:
-    minimum, maximum = bounds
-    outcome = clamp_adapt(
-        minimum, maximum, cluster.spec.limits.max_workers, default=default
-    )
-    outcome = replace(
-        outcome,
-        minimum=min(outcome.minimum, MAX_WORKERS),
-        maximum=min(outcome.maximum, MAX_WORKERS),
-    )
-    room, share = room_for_workers(find_shape(cluster), others)
-    if room is None or outcome.maximum <= room:
-        return outcome
-    low = min(outcome.minimum, room)
-    return AdaptOutcome(
-        low,
-        room,
-        f"Adapt with `maximum={maximum}, minimum={minimum}` would exceed the "
-        f"limit of {share}. Using `maximum={room}, minimum={low}` instead.",
-    )
-
-
 def _note_firsts(
     cluster: DaskCluster, report: SyncReport, now: datetime
 ) -> Iterator[Patch]:
@@ -349,8 +309,8 @@ def _build_beat(
     times = resolve_lifetimes(cluster.spec, defaults)
     return lifetime.Beat(
         age_s=0.0,
-        idle_s=_bound_seconds(report.idle_s),
-        no_client_s=_bound_seconds(report.no_client_s),
+        idle_s=lifetime.bound_seconds(report.idle_s),
+        no_client_s=lifetime.bound_seconds(report.no_client_s),
         awaited_s=lifetime.count_awaited_s(
             asked_s=_count_s(cluster.asked, now),
             patience_s=times.worker_start_timeout_seconds,
@@ -370,8 +330,3 @@ def _find_arrival(cluster: DaskCluster) -> datetime | None:
 
 def _count_s(since: datetime | None, now: datetime) -> float | None:
     return None if since is None else max(0.0, (now - since).total_seconds())
-
-
-def _bound_seconds(seconds: float) -> float:
-    # What a scheduler reports is a user's to choose; NaN is true of no comparison.
-    return max(0.0, seconds) if math.isfinite(seconds) else 0.0
