@@ -7,6 +7,7 @@ from typing import Any, Final
 from traitlets import Dict, List, Unicode, default
 
 from backends.kubernetes.crd.lifetimes import Lifetimes
+from backends.kubernetes.crd.values import LifetimesSpec
 from backends.kubernetes.desired.blueprint import (
     SCHEDULER_COMMAND,
     WORKER_COMMAND,
@@ -163,18 +164,26 @@ def build_worker_settings(resolved: ResolvedConfig) -> PodSettings:
 
 def build_lifetimes(resolved: ResolvedConfig, retention_s: float) -> Lifetimes:
     """Return the lifetimes that a cluster's configuration makes."""
-    return Lifetimes(
-        idle_timeout_seconds=resolved.idle_timeout_s,
-        no_client_timeout_seconds=resolved.no_client_timeout_s,
-        max_lifetime_seconds=resolved.max_lifetime_s,
-        drain_timeout_seconds=resolved.drain_timeout_s,
-        adaptive_period_seconds=resolved.adaptive_period_s,
-        scheduler_start_timeout_seconds=resolved.scheduler_start_timeout_s,
-        worker_start_timeout_seconds=resolved.worker_start_timeout_s,
-        image_pull_timeout_seconds=resolved.extra["image_pull_timeout"],
-        worker_start_failure_limit=resolved.worker_start_failure_limit,
-        retention_seconds=retention_s,
-    )
+    return Lifetimes(**_pick_lifetimes(resolved), retention_seconds=retention_s)
+
+
+def build_lifetimes_spec(resolved: ResolvedConfig) -> LifetimesSpec:
+    """Return them as a cluster's object has them; its retention is left open."""
+    return LifetimesSpec(**_pick_lifetimes(resolved))
+
+
+def _pick_lifetimes(resolved: ResolvedConfig) -> dict[str, Any]:
+    return {
+        "idle_timeout_seconds": resolved.idle_timeout_s,
+        "no_client_timeout_seconds": resolved.no_client_timeout_s,
+        "max_lifetime_seconds": resolved.max_lifetime_s,
+        "drain_timeout_seconds": resolved.drain_timeout_s,
+        "adaptive_period_seconds": resolved.adaptive_period_s,
+        "scheduler_start_timeout_seconds": resolved.scheduler_start_timeout_s,
+        "worker_start_timeout_seconds": resolved.worker_start_timeout_s,
+        "image_pull_timeout_seconds": resolved.extra["image_pull_timeout"],
+        "worker_start_failure_limit": resolved.worker_start_failure_limit,
+    }
 
 
 def _shared(extra: Mapping[str, Any]) -> dict[str, Any]:

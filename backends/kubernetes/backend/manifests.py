@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from backends.kubernetes.cluster_config import (
+    build_lifetimes_spec,
     build_scheduler_settings,
     build_worker_settings,
 )
@@ -12,7 +13,6 @@ from backends.kubernetes.crd.formatting import format_instant, format_new_cluste
 from backends.kubernetes.crd.parsing import MAX_WORKERS
 from backends.kubernetes.crd.values import (
     ClusterSpec,
-    LifetimesSpec,
     LimitsSpec,
     Owner,
     RoleSpec,
@@ -58,17 +58,7 @@ def build_spec(
             threads=resolved.worker_threads,
         ),
         limits=build_limits(resolved),
-        lifetimes=LifetimesSpec(
-            idle_timeout_seconds=resolved.idle_timeout_s,
-            no_client_timeout_seconds=resolved.no_client_timeout_s,
-            max_lifetime_seconds=resolved.max_lifetime_s,
-            drain_timeout_seconds=resolved.drain_timeout_s,
-            adaptive_period_seconds=resolved.adaptive_period_s,
-            scheduler_start_timeout_seconds=resolved.scheduler_start_timeout_s,
-            worker_start_timeout_seconds=resolved.worker_start_timeout_s,
-            image_pull_timeout_seconds=resolved.extra["image_pull_timeout"],
-            worker_start_failure_limit=resolved.worker_start_failure_limit,
-        ),
+        lifetimes=build_lifetimes_spec(resolved),
     )
 
 
