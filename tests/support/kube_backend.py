@@ -15,24 +15,11 @@ from gateway.domain.policy import Policy
 from tests.harness.accounts import Account, create_account
 from tests.harness.api import KubeApi
 from tests.harness.control_plane import ControlPlane
-from tests.harness.kubectl import Kubectl
 from tests.support.backend_subject import MAX_WORKERS, OPTIONS, Subject
 from tests.support.eventually import eventually
 from tests.support.rights import ANCHOR, INSTANCE, read_rules
-from tests.support.sources import ROOT
 
 CLUSTERS = "/apis/daskfleet.io/v1alpha1"
-
-
-def install_kind(plane: ControlPlane) -> ControlPlane:
-    """Return ``plane``, once its API server knows `DaskCluster`."""
-    crd = ROOT / "chart/crds/daskclusters.json"
-    Kubectl.of_admin(plane)("apply", "-f", str(crd))
-    api = plane.client()
-    for _ in range(300):
-        if api.call("GET", f"{CLUSTERS}/daskclusters").is_ok:
-            break
-    return plane
 
 
 class GatewaySite:

@@ -6,7 +6,6 @@ are there instead; it runs in the world of ``tests/harness/world.sh`` only.
 """
 
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 
 from tests.harness.accounts import Account, Rules, create_account, create_namespace
 from tests.harness.control_plane import ControlPlane, Settings
-from tests.harness.kubectl import Kubectl
 from tests.harness.node import Node
 from tests.harness.possible import (
     WORLD,
@@ -25,7 +23,8 @@ from tests.harness.possible import (
 )
 from tests.support import rights, secrets
 from tests.support.audit import AuditLog
-from tests.support.sources import ROOT
+from tests.support.kube_kind import install_kind
+from tests.support.kubelet import StandInKubelet
 
 # The first test starts the node; others start clusters, on a machine that is loaded.
 _NODE_TEST_S = 400
@@ -117,6 +116,20 @@ def world() -> Path:
 
 
 @pytest.fixture(scope="session")
+def plane(apiserver: ControlPlane) -> ControlPlane:
+    """The plain API server, which knows `DaskCluster`, with garbage collection."""
+    install_kind(apiserver).start_controllers()
+    return apiserver
+
+
+@pytest.fixture(scope="module")
+def kubelet(plane: ControlPlane) -> Iterator[StandInKubelet]:
+    """One for the pods of a module."""
+    with StandInKubelet(plane) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """Start a whole Kubernetes with a kubelet; needs a world."""
     started = Node(tmp_path_factory.mktemp("node"))
@@ -132,12 +145,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 @pytest.fixture(scope="session")
 def clusters_node(node: Node) -> Node:
     """The node, whose API server knows `DaskCluster`."""
-    plane = node.control_plane
-    Kubectl.of_admin(plane)("apply", "-f", str(ROOT / "chart/crds/daskclusters.json"))
-    kind, deadline = "/apis/daskfleet.io/v1alpha1/daskclusters", time.monotonic() + 60
-    while not plane.client().call("GET", kind).is_ok:
-        assert time.monotonic() < deadline, "the kind is not served"
-        time.sleep(0.05)
+    install_kind(node.control_plane)
     return node
 
 

@@ -31,9 +31,9 @@ from tests.support.eventually import eventually
 from tests.support.kube_backend import (
     GatewaySite,
     KubeSubject,
-    install_kind,
     running,
 )
+from tests.support.kube_kind import install_kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 

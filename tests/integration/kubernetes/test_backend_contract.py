@@ -9,7 +9,8 @@ from gateway.domain.policy import Policy
 from tests.contract.backend.test_backend import *  # noqa: F403 - its tests run here too
 from tests.harness.control_plane import ControlPlane
 from tests.support.backend_subject import Subject
-from tests.support.kube_backend import GatewaySite, install_kind, kube_subject
+from tests.support.kube_backend import GatewaySite, kube_subject
+from tests.support.kube_kind import install_kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 

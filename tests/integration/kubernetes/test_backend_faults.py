@@ -35,7 +35,7 @@ from tests.support.fault_proxy import (
     Refuse,
     Reset,
 )
-from tests.support.kube_backend import GatewaySite, install_kind, running
+from tests.support.kube_backend import GatewaySite, running
 from tests.support.kubelet import StandInKubelet
 from tests.support.sources import ROOT
 
@@ -43,13 +43,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
 WATCH = "watch=1"
 CAPPED = Policy(default=Caps(clusters=2, workers=50))
-
-
-@pytest.fixture(scope="session")
-def plane(apiserver: ControlPlane) -> ControlPlane:
-    install_kind(apiserver)
-    apiserver.start_controllers()
-    return apiserver
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from backends.kubernetes.controller.telling import EventTeller
 from backends.kubernetes.crd.parsing import parse_dask_cluster
 from gateway.domain.cluster import ClusterEvent, EventType
 from tests.harness.control_plane import ControlPlane
-from tests.harness.kubectl import Kubectl
 from tests.support.audit import find_refused
 from tests.support.controllers import ANCHOR, Site
 from tests.support.eventually import eventually
@@ -28,22 +27,8 @@ from tests.support.settling import (
     reaches,
     runs,
 )
-from tests.support.sources import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="session")
-def plane(apiserver: ControlPlane) -> ControlPlane:
-    crd = ROOT / "chart/crds/daskclusters.json"
-    Kubectl.of_admin(apiserver)("apply", "-f", str(crd))
-    api = apiserver.client()
-    kind = "/apis/daskfleet.io/v1alpha1/daskclusters"
-    for _ in range(300):
-        if api.call("GET", kind).is_ok:
-            break
-    apiserver.start_controllers()
-    return apiserver
 
 
 @pytest.fixture
@@ -52,12 +37,6 @@ def site(plane: ControlPlane, make_namespace, tmp_path) -> Iterator[Site]:
     made = Site(plane, home, (target,), tmp_path)
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def kubelet(plane: ControlPlane) -> Iterator[StandInKubelet]:
-    with StandInKubelet(plane) as started:
-        yield started
 
 
 @pytest.fixture(autouse=True)

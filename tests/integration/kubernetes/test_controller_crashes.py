@@ -8,13 +8,10 @@ from aiohttp import web
 from backends.kubernetes.api.connection import Connection, load_connection
 from backends.kubernetes.controller.settings import ControllerSettings
 from tests.harness.control_plane import ControlPlane
-from tests.harness.kubectl import Kubectl
 from tests.support.controllers import Site
 from tests.support.controlling import BRIEF, build_settings, controlling
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import DropAnswer, FaultProxy, Refuse
-from tests.support.kubelet import StandInKubelet
-from tests.support.sources import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
 
@@ -24,23 +21,9 @@ WORKERS = 3
 MOST_WRITES = 14
 
 
-@pytest.fixture(scope="module")
-def plane(apiserver: ControlPlane) -> ControlPlane:
-    crd = ROOT / "chart/crds/daskclusters.json"
-    Kubectl.of_admin(apiserver)("apply", "-f", str(crd))
-    apiserver.start_controllers()
-    return apiserver
-
-
 @pytest.fixture
 def site(plane: ControlPlane, make_namespace, tmp_path) -> Site:
     return Site(plane, make_namespace("gateway"), (make_namespace("team"),), tmp_path)
-
-
-@pytest.fixture(scope="module")
-def kubelet(plane: ControlPlane):
-    with StandInKubelet(plane) as started:
-        yield started
 
 
 @pytest.fixture

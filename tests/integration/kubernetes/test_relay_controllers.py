@@ -16,14 +16,12 @@ from gateway.domain.cluster import ClusterEvent, Worker, WorkerState
 from gateway.domain.errors import Unavailable
 from gateway.ports import LogQuery
 from tests.harness.control_plane import ControlPlane
-from tests.harness.kubectl import Kubectl
 from tests.harness.node import Node
 from tests.harness.service import answers
 from tests.support.controllers import ControllerProcess, Site
 from tests.support.eventually import eventually
 from tests.support.kubelet import UNSCHEDULABLE, StandInKubelet
 from tests.support.pod_fates import RUNS, Fate
-from tests.support.sources import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -33,25 +31,11 @@ TALKS = "i=0; while true; do echo line $i; i=$((i+1)); sleep 0.1; done"
 FAILS = "echo first; echo the reason; sleep 1; exit 3"
 
 
-@pytest.fixture(scope="module")
-def plane(apiserver: ControlPlane) -> ControlPlane:
-    crd = ROOT / "chart/crds/daskclusters.json"
-    Kubectl.of_admin(apiserver)("apply", "-f", str(crd))
-    apiserver.start_controllers()
-    return apiserver
-
-
 @pytest.fixture
 def site(plane: ControlPlane, make_namespace, tmp_path) -> Iterator[Site]:
     made = Site(plane, make_namespace("gateway"), (make_namespace("team"),), tmp_path)
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def kubelet(plane: ControlPlane) -> Iterator[StandInKubelet]:
-    with StandInKubelet(plane) as started:
-        yield started
 
 
 @pytest.fixture

@@ -10,33 +10,28 @@ from tests.harness.traefik import install_route_kinds
 from tests.support.audit import find_refused
 from tests.support.controllers import ANCHOR, Site, read_rules
 from tests.support.eventually import eventually
-from tests.support.kube_backend import install_kind
-from tests.support.kubelet import StandInKubelet
+from tests.support.settling import WITHIN, says
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("kubelet"),
+]
 
-WITHIN = 90.0
 KINDS = ("ingressroutes", "ingressroutetcps")
 TRAEFIK = "/apis/traefik.io/v1alpha1"
 
 
 @pytest.fixture(scope="module")
-def plane(apiserver: ControlPlane) -> ControlPlane:
-    api = apiserver.client()
-    install_kind(apiserver)
+def plane(plane: ControlPlane) -> ControlPlane:
+    """The API server, which knows Traefik's kinds too."""
+    api = plane.client()
     install_route_kinds(api)
     for kind in (*KINDS, "middlewares"):
         for _ in range(300):
             if api.call("GET", f"{TRAEFIK}/{kind}").is_ok:
                 break
-    apiserver.start_controllers()
-    return apiserver
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _kubelet(plane: ControlPlane) -> Iterator[None]:
-    with StandInKubelet(plane):
-        yield
+    return plane
 
 
 @pytest.fixture
@@ -183,13 +178,8 @@ async def test_a_route_that_is_anothers_is_not_touched_and_told(site: Site) -> N
     await eventually(lambda: site.pods("c1"), within=WITHIN)
     site.sync("c1")
 
-    def is_told() -> bool:
-        told = {c["type"]: c for c in site.status("c1").get("conditions", ())}
-        assert told.get("RoutesReady", {}).get("reason") == "NameConflict", told
-        assert "is not the gateway's" in told["RoutesReady"]["message"], told
-        return True
-
-    await eventually(is_told, within=WITHIN)
+    told = await says(site, "c1", "RoutesReady", "NameConflict", "is not the gateway's")
+    assert told["reason"] == "NameConflict"
     found = routes(site, target, "ingressroutes")["dask-c1"]
     assert found["metadata"]["uid"] == made["metadata"]["uid"]
     assert "spec" not in found
@@ -206,12 +196,7 @@ async def test_a_missing_role_for_routes_is_told(
         await eventually(lambda: site.pods("c1"), within=WITHIN)
         site.sync("c1")
 
-        def is_told() -> bool:
-            told = {c["type"]: c for c in site.status("c1").get("conditions", ())}
-            assert told.get("RoutesReady", {}).get("reason") == "Forbidden", told
-            assert "traefik.io" in told["RoutesReady"]["message"], told
-            return True
-
-        await eventually(is_told, within=WITHIN)
+        told = await says(site, "c1", "RoutesReady", "Forbidden", "traefik.io")
+        assert told["reason"] == "Forbidden"
     finally:
         site.close()

@@ -27,10 +27,9 @@ from gateway.domain.errors import GatewayError
 from gateway.http.waits import HELD, HeldCalls
 from tests.harness.api import KubeApi
 from tests.harness.control_plane import ControlPlane
-from tests.harness.kubectl import Kubectl
 from tests.support import secrets
 from tests.support.eventually import eventually
-from tests.support.sources import ROOT
+from tests.support.kube_kind import install_kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(200)]
 
@@ -107,12 +106,7 @@ Start = Callable[..., Awaitable[Server]]
 
 @pytest.fixture(scope="module")
 def plane(apiserver: ControlPlane) -> ControlPlane:
-    crd = ROOT / "chart/crds/daskclusters.json"
-    Kubectl.of_admin(apiserver)("apply", "-f", str(crd))
-    for _ in range(300):
-        if apiserver.client().call("GET", f"{KIND}/daskclusters").is_ok:
-            break
-    return apiserver
+    return install_kind(apiserver)
 
 
 @pytest.fixture

@@ -9,28 +9,17 @@ from tests.harness.control_plane import ControlPlane
 from tests.support.audit import find_refused
 from tests.support.controllers import Site
 from tests.support.eventually import eventually
-from tests.support.kube_backend import install_kind
-from tests.support.kubelet import StandInKubelet
 from tests.support.rights import ANCHOR, read_rules
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("kubelet"),
+]
 
 WITHIN = 60.0
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 LABEL = "daskfleet.io/clusters"
-
-
-@pytest.fixture(scope="module")
-def plane(apiserver: ControlPlane) -> ControlPlane:
-    install_kind(apiserver)
-    apiserver.start_controllers()
-    return apiserver
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _kubelet(plane: ControlPlane) -> Iterator[None]:
-    with StandInKubelet(plane):
-        yield
 
 
 @pytest.fixture

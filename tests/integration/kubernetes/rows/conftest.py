@@ -10,26 +10,10 @@ import pytest
 
 from tests.harness.accounts import create_namespace
 from tests.harness.control_plane import ControlPlane
-from tests.harness.kubectl import Kubectl
 from tests.support.audit import AuditLog
 from tests.support.controllers import Site
 from tests.support.kubelet import StandInKubelet
 from tests.support.pod_fates import RUNS
-from tests.support.sources import ROOT
-
-
-@pytest.fixture(scope="session")
-def plane(apiserver: ControlPlane) -> ControlPlane:
-    """The API server, which knows `DaskCluster`, with garbage collection."""
-    crd = ROOT / "chart/crds/daskclusters.json"
-    Kubectl.of_admin(apiserver)("apply", "-f", str(crd))
-    api = apiserver.client()
-    kind = "/apis/daskfleet.io/v1alpha1/daskclusters"
-    for _ in range(300):
-        if api.call("GET", kind).is_ok:
-            break
-    apiserver.start_controllers()
-    return apiserver
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +47,6 @@ def site(idle_site: Site) -> Site:
     """A site whose controller serves all tests of the module."""
     idle_site.start_controller()
     return idle_site
-
-
-@pytest.fixture(scope="module")
-def kubelet(plane: ControlPlane) -> Iterator[StandInKubelet]:
-    """A node for everything; each test says anew what becomes of its pods."""
-    with StandInKubelet(plane) as started:
-        yield started
 
 
 @pytest.fixture(autouse=True)
