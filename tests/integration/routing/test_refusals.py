@@ -1,20 +1,14 @@
 """What is refused at the public port, by whom, and in which words."""
 
-import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from gateway.auth import SimpleAuthenticator
-from gateway.http.app import build_app
-from gateway.http.listener import Listener
-from gateway.http.services import AppServices
-from tests.support.api import SIGNING_KEY
-from tests.support.builders import FakeClock, basic
+from tests.support.builders import basic
 from tests.support.eventually import eventually
+from tests.support.listening import listening, say
 from tests.support.memory_backend import MemoryBackend
 from tests.support.traefik import address_of, traefik
 
@@ -39,45 +33,19 @@ class Port:
 
     async def say(self, request: str, body: bytes = b"") -> tuple[int, str, str]:
         """Send bytes; return status, request id and text of the answer."""
-        reader, writer = await asyncio.open_connection(*self._address)
-        writer.write(request.encode("latin-1") + body)
-        async with asyncio.timeout(30):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            first, *lines = head.strip().split("\r\n")
-            headers = dict(line.lower().split(": ", 1) for line in lines)
-            length = int(headers.get("content-length", 0))
-            text = (await reader.readexactly(length)).decode()
-        writer.transport.abort()
-        return int(first.split()[1]), headers.get("x-request-id", ""), text
+        status, headers, text = await say(self._address, request, body)
+        return status, headers.get("x-request-id", ""), text
 
 
 @pytest.fixture
 async def port(tmp_path: Path) -> AsyncIterator[Port]:
-    clock = FakeClock()
-    backend = MemoryBackend(clock=clock)
-    app = build_app(
-        AppServices(
-            backend=backend,
-            authenticator=SimpleAuthenticator(),
-            clock=clock,
-            signing_keys=[SIGNING_KEY],
-        )
-    )
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        server = Listener(app, grace_s=1)
-        await server.start(listener)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        try:
-            async with traefik(
-                tmp_path, gateway_urls=(url,), log_level="DEBUG"
-            ) as routes:
-                log = tmp_path / "traefik" / "traefik.log"
-                found = Port(address_of(routes), backend, log)
-                await eventually(lambda: _answers(found))
-                yield found
-        finally:
-            await server.stop()
+    async with listening() as (number, backend):
+        url = f"http://127.0.0.1:{number}"
+        async with traefik(tmp_path, gateway_urls=(url,), log_level="DEBUG") as routes:
+            log = tmp_path / "traefik" / "traefik.log"
+            found = Port(address_of(routes), backend, log)
+            await eventually(lambda: _answers(found))
+            yield found
 
 
 async def _answers(port: Port) -> bool:

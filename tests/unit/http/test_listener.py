@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 import re
-import socket
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,13 +11,9 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.auth import SimpleAuthenticator
-from gateway.http.app import build_app
-from gateway.http.listener import Listener
-from gateway.http.services import AppServices
-from tests.support.api import SIGNING_KEY
-from tests.support.builders import FakeClock, basic
+from tests.support.builders import basic
 from tests.support.eventually import eventually
+from tests.support.listening import listening, say
 from tests.support.memory_backend import MemoryBackend
 
 PATH = "/api/v1/clusters/"
@@ -35,36 +30,14 @@ class Site:
 
     async def say(self, request: str, body: bytes = b"") -> tuple[int, dict, dict]:
         """Send bytes; return status, headers and JSON of the answer."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        writer.write(request.encode("latin-1") + body)
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        status, *lines = head.strip().split("\r\n")
-        headers = dict(line.lower().split(": ", 1) for line in lines)
-        text = await reader.readexactly(int(headers["content-length"]))
-        writer.transport.abort()
-        return int(status.split()[1]), headers, json.loads(text)
+        status, headers, text = await say(("127.0.0.1", self.port), request, body)
+        return status, headers, json.loads(text)
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[Site]:
-    clock = FakeClock()
-    backend = MemoryBackend(clock=clock)
-    app = build_app(
-        AppServices(
-            backend=backend,
-            authenticator=SimpleAuthenticator(),
-            clock=clock,
-            signing_keys=[SIGNING_KEY],
-        )
-    )
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        server = Listener(app, grace_s=1)
-        await server.start(listener)
-        try:
-            yield Site(listener.getsockname()[1], backend)
-        finally:
-            await server.stop()
+async def open_site() -> AsyncIterator[Site]:
+    async with listening() as (port, backend):
+        yield Site(port, backend)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +55,7 @@ async def listening() -> AsyncIterator[Site]:
 )
 async def test_a_compressed_body_is_refused_whether_or_not_it_is_whole(encoding, body):
     head = f"{POST}Content-Encoding: {encoding}\r\nContent-Length: {len(body)}\r\n\r\n"
-    async with listening() as site:
+    async with open_site() as site:
         status, headers, answer = await site.say(head, body)
 
         assert (status, answer["code"]) == (415, "unsupported_encoding")
@@ -94,7 +67,7 @@ async def test_a_compressed_body_is_refused_whether_or_not_it_is_whole(encoding,
 @pytest.mark.parametrize("encoding", ["identity", " Identity "])
 async def test_a_body_that_says_that_it_is_plain_is_taken(encoding):
     head = f"{POST}Content-Encoding: {encoding}\r\nContent-Length: 2\r\n\r\n"
-    async with listening() as site:
+    async with open_site() as site:
         status, _, answer = await site.say(head, b"{}")
 
     assert status == 201
@@ -118,7 +91,7 @@ async def test_a_body_that_says_that_it_is_plain_is_taken(encoding):
 async def test_what_is_no_request_is_refused_as_json_and_logged_in_one_line(
     request_text, want, caplog
 ):
-    async with listening() as site:
+    async with open_site() as site:
         with capture_logs() as logs:
             status, headers, answer = await site.say(request_text)
 
@@ -142,7 +115,7 @@ async def test_what_is_no_request_is_refused_as_json_and_logged_in_one_line(
 )
 async def test_a_body_in_broken_chunks_is_refused(head, chunks, caplog):
     """Also one that nobody reads: what is left of it is read and dropped."""
-    async with listening() as site:
+    async with open_site() as site:
         with capture_logs() as logs:
             request = f"{head}Transfer-Encoding: chunked\r\n\r\n"
             status, headers, answer = await site.say(request, chunks)
@@ -157,7 +130,7 @@ async def test_a_body_in_broken_chunks_is_refused(head, chunks, caplog):
 async def test_a_bug_outside_the_application_is_a_500_with_its_stack_in_the_log(
     monkeypatch,
 ):
-    async with listening() as site:
+    async with open_site() as site:
         with capture_logs() as logs:
             monkeypatch.setattr(
                 "gateway.http.middlewares._find_request_id", lambda _: 1 / 0
@@ -174,7 +147,7 @@ async def test_a_bug_outside_the_application_is_a_500_with_its_stack_in_the_log(
 
 
 async def test_a_connection_that_breaks_off_is_no_error():
-    async with listening() as site:
+    async with open_site() as site:
         with capture_logs() as logs:
             _, writer = await asyncio.open_connection("127.0.0.1", site.port)
             writer.write(f"{POST}Content-Length: 9\r\n\r\n{{".encode())
