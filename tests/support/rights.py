@@ -75,13 +75,7 @@ def record(audit_log: Path, folder: Path = FOLDER) -> None:
 def find_uses(lines: Iterable[bytes]) -> Iterator[Use]:
     """Yield each use of a right in an audit log."""
     accounts = {role.account for role in ROLES}
-    named = {
-        name
-        for role in ROLES
-        if (RBAC / role.file).exists()
-        for rule in read_rules(role.file)
-        for name in rule.get("resourceNames", ())
-    }
+    named = {name for role in ROLES for _, name in list_rights(role) if name}
     for line in lines:
         # Most lines are somebody else's: to parse them all takes a minute.
         if _ACCOUNT.encode() not in line or not line.endswith(b"\n"):
@@ -95,16 +89,15 @@ def find_uses(lines: Iterable[bytes]) -> Iterator[Use]:
         parts = (target.get("resource"), target.get("subresource"))
         name, namespace = target.get("name", ""), target.get("namespace", "")
         decision = event.get("annotations", {}).get("authorization.k8s.io/decision")
-        if decision != "allow":
-            continue
-        yield Use(
-            account,
-            namespace == home,
-            target.get("apiGroup", ""),
-            "/".join(part for part in parts if part),
-            event["verb"],
-            name if name in named else "",
-        )
+        if decision == "allow":
+            yield Use(
+                account,
+                namespace == home,
+                target.get("apiGroup", ""),
+                "/".join(part for part in parts if part),
+                event["verb"],
+                name if name in named else "",
+            )
 
 
 def read_uses(folder: Path = FOLDER) -> set[Use]:
@@ -118,8 +111,6 @@ def read_uses(folder: Path = FOLDER) -> set[Use]:
 
 def list_rights(role: Role) -> Iterator[tuple[tuple[str, bool, str, str, str], str]]:
     """Yield each right of a Role as the start of a `Use`, with a name or none."""
-    if not (RBAC / role.file).exists():
-        return
     for rule in read_rules(role.file):
         names = rule.get("resourceNames") or [""]
         for group, resource, verb, name in product(
