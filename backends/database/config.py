@@ -95,15 +95,6 @@ class DBBackendBase(BackendBase):
         """,
     ).tag(config=True)
 
-    adaptive_maximum = Integer(
-        100,
-        min=0,
-        help="""
-        Most workers of an adaptive cluster for which neither the user nor a limit
-        gives a maximum.
-        """,
-    ).tag(config=True)
-
     stop_clusters_on_shutdown = Bool(
         None,
         allow_none=True,

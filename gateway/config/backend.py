@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar
 
 import structlog
-from traitlets import Bool, Instance, TraitError, Unicode, Union, default
+from traitlets import Bool, Instance, Integer, TraitError, Unicode, Union, default
 
 from gateway.config.cluster import ClusterConfig
 from gateway.config.live import find_changes, take_snapshot
@@ -64,6 +64,15 @@ class Backend(Section):
         URL at which Dask schedulers reach this gateway's API, ending in `/api`.
 
         By default it is derived from the addresses of gateway and proxy.
+        """,
+    ).tag(config=True)
+
+    adaptive_maximum = Integer(
+        100,
+        min=0,
+        help="""
+        Most workers of an adaptive cluster for which neither the user nor a limit
+        gives a maximum.
         """,
     ).tag(config=True)
 

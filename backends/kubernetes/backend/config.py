@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from traitlets import Integer, List, Unicode, default
+from traitlets import List, Unicode, default
 from typing_extensions import override
 
 from backends.kubernetes.backend.relay import RelaySettings
@@ -29,15 +29,6 @@ class KubeBackendSettings(KubeProxySettings, BackendBase):
         The controller has to serve them too.
 
         By default the gateway's own alone.
-        """,
-    ).tag(config=True)
-
-    adaptive_maximum = Integer(
-        100,
-        min=0,
-        help="""
-        Most workers of an adaptive cluster for which neither the user nor a limit
-        gives a maximum.
         """,
     ).tag(config=True)
 
